@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# One program a folder of tests. A folder's own sources.cmake, if it has one, may set
+#   sources      further .cpp files, relative to the folder
+#   libraries    what to link besides zero::zero; a folder with a library that is not there is left out
+#   definitions  macros, as NAME or NAME=VALUE
+#   includes     include folders, relative to the folder
+#   options      compiler options, such as -O2
+#   timeout      seconds one TEST_CASE may take (120)
+#   serial       ON: nothing else runs beside its tests (time is measured)
+#   sanitized    what a sanitizer lane builds: ON (default) all, OFF nothing, or a list of files
+
+set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
+
+# What tests compile with: warnings are errors here and nowhere else.
+function(zero_test_options target)
+  target_compile_options(${target} PRIVATE ${zero_warnings} -UNDEBUG)
+  set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR ON)
+endfunction()
+
+function(zero_test_folder folder)
+  set(sources "")
+  set(libraries "")
+  set(definitions "")
+  set(includes "")
+  set(options "")
+  set(timeout 120)
+  set(serial OFF)
+  set(sanitized ON)
+  set(dir ${zero_tests_dir}/${folder})
+  include(${dir}/sources.cmake OPTIONAL)
+  file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${dir} ${dir}/*_test.cpp)
+
+  if(ZERO_TESTS_LANE STREQUAL "sanitized")
+    if(sanitized STREQUAL "OFF")
+      return()
+    elseif(NOT sanitized STREQUAL "ON")
+      set(tests ${sanitized})
+    endif()
+    math(EXPR timeout "${timeout} * 5") # what a thread sanitizer costs
+  endif()
+  foreach(library IN LISTS libraries)
+    if(NOT TARGET ${library})
+      zero_leave_out("tests/${folder}" "there is no ${library}")
+      return()
+    endif()
+  endforeach()
+
+  set(target ${folder}_tests)
+  list(TRANSFORM tests PREPEND ${dir}/)
+  list(TRANSFORM sources PREPEND ${dir}/)
+  list(TRANSFORM includes PREPEND ${dir}/)
+  add_executable(${target} ${tests} ${sources})
+  zero_test_options(${target})
+  if(NOT ZERO_TESTS_LANE STREQUAL "sanitized")
+    target_compile_options(${target} PRIVATE -O1) # -O3 would double the time to compile
+  endif()
+  target_compile_options(${target} PRIVATE ${options})
+  target_compile_definitions(${target} PRIVATE ${definitions})
+  target_include_directories(${target} PRIVATE ${zero_tests_dir} ${includes})
+  target_link_libraries(${target} PRIVATE zero_test_main zero::zero ${libraries})
+  doctest_discover_tests(${target}
+    TEST_PREFIX "${folder}: "
+    ADD_LABELS 0
+    PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${serial} LABELS ${folder})
+endfunction()
+
+function(zero_test_folders)
+  include(doctest) # doctest_discover_tests
+  add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
+  target_compile_definitions(zero_test_main PUBLIC
+    DOCTEST_CONFIG_SUPER_FAST_ASSERTS
+    ZERO_TESTS_SANITIZED=$<STREQUAL:${ZERO_TESTS_LANE},sanitized>)
+  target_compile_features(zero_test_main PUBLIC cxx_std_20)
+  target_link_libraries(zero_test_main PUBLIC doctest::doctest)
+
+  file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${zero_tests_dir} ${zero_tests_dir}/*/*_test.cpp)
+  file(GLOB settings CONFIGURE_DEPENDS ${zero_tests_dir}/*/sources.cmake) # a new one configures again
+  set(folders "")
+  foreach(test IN LISTS tests)
+    cmake_path(GET test PARENT_PATH folder)
+    list(APPEND folders ${folder})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    zero_test_folder(${folder})
+  endforeach()
+endfunction()

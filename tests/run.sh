@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that must hold, from nothing: bash tests/run.sh [lane...]
+# Installs what is missing (Debian 12 or Ubuntu 24.04), then builds and tests each lane, which is a preset of CMakePresets.json.
+# The last line is "N passed, N failed" over all lanes; a lane that cannot be built counts as one failure.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+lanes=("$@")
+[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-bare host-asan-ubsan host-tsan)
+jobs=$(nproc)
+passed=0
+failed=0
+
+bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
+  'clang-19+libclang-rt-19-dev|clang-18+libclang-rt-18-dev|clang-17+libclang-rt-17-dev|clang-16+libclang-rt-16-dev' || {
+  echo '0 passed, 1 failed'
+  exit 1
+}
+for version in 19 18 17 16; do
+  command -v "clang++-$version" >/dev/null && clang=clang++-$version && break
+done
+
+# The slowest objects of a build, from ninja's own log (start and end in ms, ..., output).
+slowest_objects() {
+  awk -F '\t' 'NR > 1 && $4 ~ /[.]o$/ { printf "%7.1f s  %s\n", ($2 - $1) / 1000, $4 }' "$1/.ninja_log" |
+    sed 's|CMakeFiles/||' | sort -rn | head -n "$2"
+}
+slowest_tests() {
+  sed -nE 's/^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: (.*[^.]) [.]* *(Passed|\*\*\*[A-Za-z ]*) +([0-9.]+) sec$/\3 s  \1/p' "$1" |
+    sort -rn | head -n "$2" | sed 's/^/  /'
+}
+
+lane() {
+  local preset=$1 build=build/$1 log=build/$1.log begun=$SECONDS configured built total bad
+  local arguments=(-DZERO_REQUIRE_ALL=ON)
+  case $preset in *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;; esac
+  mkdir -p build
+  echo "== $preset"
+  if ! cmake --preset "$preset" "${arguments[@]}" >"$log" 2>&1; then
+    tail -n 60 "$log"
+    echo "$preset: does not configure"
+    failed=$((failed + 1))
+    return
+  fi
+  configured=$SECONDS
+  if ! cmake --build --preset "$preset" -j "$jobs" >"$log" 2>&1; then
+    grep -vE '^\[[0-9]+/[0-9]+\]' "$log" | head -n 120
+    echo "$preset: does not build, all of it is in $log"
+    failed=$((failed + 1))
+    return
+  fi
+  built=$SECONDS
+  ctest --preset "$preset" -j "$jobs" >"$log.tests" 2>&1
+  read -r bad total < <(sed -nE 's/.*tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log.tests")
+  if [ -z "${total-}" ] || [ "$total" -eq 0 ]; then
+    tail -n 60 "$log.tests"
+    echo "$preset: no test ran"
+    failed=$((failed + 1))
+    return
+  fi
+  if [ "$bad" -gt 0 ]; then
+    grep -vE '^ *Start +[0-9]+:| Passed +[0-9.]+ sec$' "$log.tests" | head -n 400
+  fi
+  passed=$((passed + total - bad))
+  failed=$((failed + bad))
+  echo "slowest objects and tests:"
+  slowest_objects "$build" 5
+  slowest_tests "$log.tests" 5
+  echo "$preset: $((total - bad)) of $total tests pass; configure $((configured - begun)) s," \
+    "build $((built - configured)) s, test $((SECONDS - built)) s"
+}
+
+for preset in "${lanes[@]}"; do
+  lane "$preset"
+done
+echo "all lanes: $SECONDS s"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
