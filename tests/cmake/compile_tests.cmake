@@ -9,9 +9,9 @@ function(zero_xfail_tests)
   foreach(file IN LISTS files)
     cmake_path(GET file STEM name)
     foreach(way IN ITEMS fails compiles)
-      add_test(NAME "xfail: ${name} ${way}"
+      add_test(NAME "xfail/${name} ${way}"
         COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/xfail.sh ${way} ${file} ${compile} ${flags})
-      set_tests_properties("xfail: ${name} ${way}" PROPERTIES LABELS xfail TIMEOUT 120)
+      set_tests_properties("xfail/${name} ${way}" PROPERTIES LABELS xfail TIMEOUT 120)
     endforeach()
   endforeach()
 endfunction()
@@ -29,8 +29,8 @@ function(zero_symbol_tests)
     target_compile_options(${target} PRIVATE -O0)
     target_include_directories(${target} PRIVATE ${zero_tests_dir})
     target_link_libraries(${target} PRIVATE zero::zero)
-    add_test(NAME "symbols: ${name}"
+    add_test(NAME "instantiation/${name}"
       COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/symbols.sh ${CMAKE_NM} $<TARGET_OBJECTS:${target}> ${file})
-    set_tests_properties("symbols: ${name}" PROPERTIES LABELS instantiation TIMEOUT 60)
+    set_tests_properties("instantiation/${name}" PROPERTIES LABELS instantiation TIMEOUT 60)
   endforeach()
 endfunction()

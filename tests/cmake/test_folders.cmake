@@ -59,7 +59,7 @@ function(zero_test_folder folder)
   target_include_directories(${target} PRIVATE ${zero_tests_dir} ${includes})
   target_link_libraries(${target} PRIVATE zero_test_main zero::zero ${libraries})
   doctest_discover_tests(${target}
-    TEST_PREFIX "${folder}: "
+    TEST_PREFIX ${folder}/
     ADD_LABELS 0
     PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ${serial} LABELS ${folder})
 endfunction()

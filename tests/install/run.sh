@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|add_subdirectory CMAKE COMPILER SOURCE_DIR BUILD_DIR FLAGS
+# run.sh find_package|add_subdirectory SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, or on its sources.
 set -euo pipefail
-way=$1 cmake=$2 compiler=$3 source_dir=$4 build_dir=$5 flags=$6
+way=$1 source_dir=$2 build_dir=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp "$(dirname "$0")/consumer.cpp" "$dir"
 case $way in
   find_package)
-    "$cmake" --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
+    cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     [ -f "$dir/prefix/include/zero/zero.hpp" ] || { echo 'zero.hpp is not installed'; exit 1; }
     missing=$(cd "$source_dir/include" && find zero -name '*.hpp' | grep -vE '^zero/(cuda|mpi|torch)/' |
       while IFS= read -r header; do [ -f "$dir/prefix/include/$header" ] || echo "$header"; done)
@@ -25,9 +25,8 @@ $uses
 add_executable(consumer consumer.cpp)
 target_link_libraries(consumer PRIVATE zero::zero)
 CMAKE
-"$cmake" -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
-  -DCMAKE_CXX_FLAGS="$flags" >>"$dir/log" || { cat "$dir/log"; exit 1; }
-"$cmake" --build "$dir/build" >>"$dir/log" || { cat "$dir/log"; exit 1; }
+cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" >>"$dir/log" || { cat "$dir/log"; exit 1; }
+cmake --build "$dir/build" >>"$dir/log" || { cat "$dir/log"; exit 1; }
 if [ "$way" = add_subdirectory ] && [ -e "$dir/build/zero/tests" ]; then
   echo 'a consumer configures the tests of the library'
   exit 1

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# headers.sh CMAKE COMPILER FLAGS
 # zero_header_tests builds for sound headers, and stops at each planted fault with the words that name it.
 set -uo pipefail
 module=$(cd "$(dirname "$0")/.." && pwd)
-cmake=$1 compiler=$2 flags=$3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/include"
@@ -30,10 +28,10 @@ foreach(case IN ITEMS ${cases[*]})
   zero_header_tests(\${case} WITHOUT_CUDA HEADERS \${PROJECT_SOURCE_DIR}/include/\${case}.hpp LIBRARIES faults)
 endforeach()
 CMAKE
-"$cmake" -S "$dir" -B "$dir/build" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+cmake -S "$dir" -B "$dir/build" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 
 expect() {
-  "$cmake" --build "$dir/build" --target "$2.linked_twice" >"$dir/log" 2>&1
+  cmake --build "$dir/build" --target "$2.linked_twice" >"$dir/log" 2>&1
   local status=$?
   [ "$status" -ne 0 ] && status=1
   [ "$status" -eq "$1" ] && grep -qE -- "$3" "$dir/log" && return

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# symbols.sh COMPILER NM
 # The runner of instantiation/ sees which member functions an object calls and which it only could.
 set -uo pipefail
 runner=$(cd "$(dirname "$0")/.." && pwd)/symbols.sh
-compiler=$1 nm=$2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failed=0
@@ -20,8 +18,8 @@ template <int Stage> struct Step {
 template struct Step<1>;
 CODE
   } >"$dir/case.cpp"
-  "$compiler" -std=c++20 -O0 -c "$dir/case.cpp" -o "$dir/case.o" &&
-    bash "$runner" "$nm" "$dir/case.o" "$dir/case.cpp" >"$dir/output" 2>&1
+  "${CXX:-c++}" -std=c++20 -O0 -c "$dir/case.cpp" -o "$dir/case.o" &&
+    bash "$runner" "${NM:-nm}" "$dir/case.o" "$dir/case.cpp" >"$dir/output" 2>&1
   [ $? -eq "$status" ] && { [ -z "$said" ] || grep -qF -- "$said" "$dir/output"; } && return
   echo "status is not $status, or the runner does not say: $said"
   cat "$dir/output"

@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# xfail.sh COMPILER
 # The runner of xfail/ accepts a near miss that fails as it says, and rejects each way in which one could be no test.
 set -uo pipefail
 runner=$(cd "$(dirname "$0")/.." && pwd)/xfail.sh
-compiler=$1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failed=0
 expect() {
-  bash "$runner" "$2" "$dir/case.cpp" "$compiler" -std=c++20 >"$dir/output" 2>&1
+  bash "$runner" "$2" "$dir/case.cpp" "${CXX:-c++}" -std=c++20 >"$dir/output" 2>&1
   [ $? -eq "$1" ] && { [ -z "$3" ] || grep -qF -- "$3" "$dir/output"; } && return
   echo "$2: status is not $1, or the runner does not say: $3"
   cat "$dir/output"
