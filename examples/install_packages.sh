@@ -4,19 +4,20 @@
 # Installs with apt what is missing of each NEED; says and does nothing where nothing is. A NEED is
 #   package            the package is installed
 #   command=package    the command is there, whoever brought it
-#   a|b+c              alternatives, the first that the distribution has; + joins packages that belong together
+#   a|b,c              alternatives, the first that the distribution has; a comma joins packages that belong together
 set -euo pipefail
 
 installed() { # of one alternative
   local package
-  for package in ${1//+/ }; do
+  for package in ${1//,/ }; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || return 1
   done
 }
 available() {
-  local package
-  for package in ${1//+/ }; do
-    apt-cache policy "$package" 2>/dev/null | grep -q '^  Candidate: [^(]' || return 1
+  local package policy
+  for package in ${1//,/ }; do
+    policy=$(apt-cache policy "$package" 2>/dev/null)
+    grep -q '^  Candidate: [^(]' <<<"$policy" || return 1
   done
 }
 satisfied() { # the whole need
@@ -59,6 +60,6 @@ for need in "${missing[@]}"; do
     fi
   done
   [ -n "$chosen" ] || { echo "this distribution has no package $need" >&2; tail -n 5 "$log" >&2; exit 1; }
-  packages+=(${chosen//+/ })
+  packages+=(${chosen//,/ })
 done
 apt install -y --no-install-recommends "${packages[@]}" || { tail -n 20 "$log" >&2; exit 1; }

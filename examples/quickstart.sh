@@ -16,8 +16,10 @@ quietly() { # what it prints is kept in the log, and shown only if it fails
     exit 1
   }
 }
-cd_and() { (cd "$top" && "$@"); }
-[ -f "$top/build/host/build.ninja" ] || quietly cd_and cmake --preset host
-[ -x "$top/build/host/bin/gpt2" ] || echo 'building gpt2, once' >&2
-quietly cd_and cmake --build --preset host --target gpt2
+in_top() { (cd "$top" && "$@"); }
+if [ ! -x "$top/build/host/bin/gpt2" ]; then
+  echo 'building gpt2, once' >&2
+  quietly in_top cmake --preset host # also where it was configured before OpenBLAS was there
+fi
+quietly in_top cmake --build --preset host --target gpt2
 exec "$top/build/host/bin/gpt2" "$@"

@@ -12,7 +12,7 @@ passed=0
 failed=0
 
 bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
-  'clang-19+libclang-rt-19-dev|clang-18+libclang-rt-18-dev|clang-17+libclang-rt-17-dev|clang-16+libclang-rt-16-dev' || {
+  'clang-19,libclang-rt-19-dev|clang-18,libclang-rt-18-dev|clang-17,libclang-rt-17-dev|clang-16,libclang-rt-16-dev' || {
   echo '0 passed, 1 failed'
   exit 1
 }
@@ -26,8 +26,8 @@ slowest_objects() {
     sed 's|CMakeFiles/||' | sort -rn | head -n "$2"
 }
 slowest_tests() {
-  sed -nE 's/^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: (.*[^.]) [.]* *(Passed|\*\*\*[A-Za-z ]*) +([0-9.]+) sec$/\3 s  \1/p' "$1" |
-    sort -rn | head -n "$2" | sed 's/^/  /'
+  sed -nE 's/^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: (.*[^. ])[ .]*(Passed|\*\*\*[A-Za-z ]*) +([0-9.]+) sec$/\3 \1/p' "$1" |
+    sort -rn | head -n "$2" | awk '{ seconds = $1; $1 = ""; printf "%7.1f s %s\n", seconds, $0 }'
 }
 
 lane() {

@@ -114,7 +114,7 @@ check_lengths() {
 check_licences() {
   { find tests examples bench -type f \( -name '*.sh' -o -name '*.cmake' -o -name 'CMakeLists.txt' \); echo CMakeLists.txt; } |
     while IFS= read -r file; do
-      head -n 2 "$file" | grep -q '^# SPDX-License-Identifier: Apache-2.0$' || echo "$file: no licence line"
+      grep -qx '# SPDX-License-Identifier: Apache-2.0' <<<"$(head -n 2 "$file")" || echo "$file: no licence line"
     done
 }
 
