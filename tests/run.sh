@@ -51,7 +51,7 @@ lane() {
   fi
   built=$SECONDS
   ctest --preset "$preset" -j "$jobs" >"$log.tests" 2>&1
-  read -r bad total < <(sed -nE 's/.*tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log.tests")
+  read -r bad total <<<"$(sed -nE 's/.*tests passed, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$log.tests")"
   if [ -z "${total-}" ] || [ "$total" -eq 0 ]; then
     tail -n 60 "$log.tests"
     echo "$preset: no test ran"

@@ -14,12 +14,15 @@ complain() {
   failed=1
 }
 
-[ -n "$(list required)" ] || complain 'has no line "// symbols-required: regex"'
+required=$(list required)
+forbidden=$(list forbidden)
+[ -n "$required" ] || complain 'has no line "// symbols-required: regex"'
 while IFS= read -r regex; do
   grep -qE -- "$regex" <<<"$symbols" || complain "no symbol matches the required $regex"
-done < <(list required)
+done <<<"$required"
 while IFS= read -r regex; do
+  [ -n "$regex" ] || continue
   found=$(grep -E -- "$regex" <<<"$symbols") && complain "symbols match the forbidden $regex:
 $(head -n 5 <<<"$found" | cut -c 1-400)"
-done < <(list forbidden)
+done <<<"$forbidden"
 exit "$failed"

@@ -97,16 +97,17 @@ check_once() {
 
 check_lengths() {
   local file lines cap
-  while IFS= read -r file; do
-    lines=$(wc -l <"$file")
-    cap=500
-    case $file in
-      include/*) cap=400 ;;
-      examples/1_one_rank.cpp) cap=40 ;;
-      examples/* | bench/*) continue ;;
-    esac
-    [ "$lines" -le "$cap" ] || echo "$file: $lines lines, cap $cap"
-  done < <(find include tests examples bench -type f \( -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' -o -name '*.cmake' \))
+  find include tests examples bench -type f \( -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' -o -name '*.cmake' \) |
+    while IFS= read -r file; do
+      lines=$(wc -l <"$file")
+      cap=500
+      case $file in
+        include/*) cap=400 ;;
+        examples/1_one_rank.cpp) cap=40 ;;
+        examples/* | bench/*) continue ;;
+      esac
+      [ "$lines" -le "$cap" ] || echo "$file: $lines lines, cap $cap"
+    done
   lines=$(find include/zero/{step,shard,comm,policy} -type f -exec cat {} + 2>/dev/null | wc -l)
   [ "$lines" -le 3000 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3000"
 }
