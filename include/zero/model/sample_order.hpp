@@ -32,10 +32,10 @@ namespace zero {
 /// Equal on every rank, machine and run for equal arguments. An entry costs at most two evaluations
 /// of the network on average, more below 128 samples, and never allocates.
 class SampleOrder {
-public:
+ public:
   /// Walks through the entries of an order, which outlives it.
   class Iterator {
-  public:
+   public:
     using iterator_category = std::forward_iterator_tag;
     using value_type = Index;
     using difference_type = std::ptrdiff_t;
@@ -57,7 +57,7 @@ public:
     }
     bool operator==(Iterator const& other) const { return entry_ == other.entry_; }
 
-  private:
+   private:
     SampleOrder const* order_ = nullptr;
     Index entry_ = 0;
   };
@@ -98,7 +98,7 @@ public:
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size()}; }
 
-private:
+ private:
   /// A bijection of the numbers of left_bits_ + right_bits_ bits: each round changes one half by a
   /// function of the other.
   std::uint64_t permuted(std::uint64_t x) const {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A world of one rank: collectives are copies, or nothing at all.
+
+#include <zero/comm/communicator.hpp>
+#include <zero/device/host_elementwise.hpp>
+
+#include <memory>
+
+namespace zero {
+
+/// One rank on a device of its own. Every stage trains on it; no stage issues a collective.
+/// @tparam D the device
+template <Device D = Host>
+class SingleRank {
+ public:
+  using Device = D;
+
+  SingleRank() : device_(std::make_shared<D>()) {}
+
+  int rank() const { return 0; }
+  int size() const { return 1; }
+  D& device() const { return *device_; }
+  SingleRank channel(int) const { return *this; }
+  void abort(std::string_view) const noexcept {}
+
+  template <class T>
+  void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where) {
+    transfer(slice.view(), full);
+  }
+  template <class T>
+  void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where) {
+    transfer(full.view(), slice);
+  }
+  template <class T>
+  void all_reduce(Ordered<T, D>, Where) {}
+
+ private:
+  template <class T>
+  static void transfer(View<T const, D> from, Ordered<T, D> to) {
+    if (from.address() != to.view().address()) copy(to.stream(), to.view(), from);
+  }
+
+  std::shared_ptr<D> device_;
+};
+
+static_assert(CanAllGather<SingleRank<>, bf16> && CanReduceScatter<SingleRank<>, float> &&
+              CanAllReduce<SingleRank<>, bf16>);
+
+}  // namespace zero

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Ranks as threads of one process. Sums are made in rank order, in float (double for double), and
+// rounded once, so that the bits of a result depend on the world size and on nothing else.
+
+#include <zero/comm/communicator.hpp>
+#include <zero/comm/meeting.hpp>
+#include <zero/core/dtype.hpp>
+#include <zero/device/host.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+namespace zero {
+
+/// A communicator between threads, on devices that run host code; launch<Threads> makes one a rank.
+/// Collectives are enqueued on the stream of their arguments and run when every rank's stream has
+/// come to them.
+/// @tparam D the device
+template <RunsHostCode D>
+class ThreadCommunicator {
+ public:
+  using Device = D;
+
+  /// @param device of this rank; outlives every copy
+  ThreadCommunicator(std::shared_ptr<Meeting> meeting, int rank, D& device, int channel = 0)
+      : meeting_(std::move(meeting)), rank_(rank), device_(&device), channel_(channel) {}
+
+  int rank() const { return rank_; }
+  int size() const { return meeting_->size(); }
+  D& device() const { return *device_; }
+  ThreadCommunicator channel(int i) const { return {meeting_, rank_, *device_, i}; }
+  void abort(std::string_view text) const noexcept { meeting_->abort(text); }
+
+  template <class T>
+  void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
+    enqueue<T>("all_gather", slice, full, slice.view().size(), where,
+               [](std::span<Post const> posts, int rank, Index n) {
+                 T* const to = static_cast<T*>(posts[at(rank)].output);
+                 for (std::size_t q = 0; q < posts.size(); ++q) {
+                   T const* const from = static_cast<T const*>(posts[q].input);
+                   T* const part = to + static_cast<Index>(q) * n;
+                   if (part != from) std::memcpy(static_cast<void*>(part), from, at(n) * sizeof(T));
+                 }
+               });
+  }
+
+  template <class T>
+  void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
+    enqueue<T>("reduce_scatter", full, slice, slice.view().size(), where,
+               [](std::span<Post const> posts, int rank, Index n) {
+                 T* const to = static_cast<T*>(posts[at(rank)].output);
+                 sum<T>(posts, rank * n, n, [&](Index i, Index count, T const* values) {
+                   std::memcpy(static_cast<void*>(to + i), values, at(count) * sizeof(T));
+                 });
+               });
+  }
+
+  template <class T>
+  void all_reduce(Ordered<T, D> full, Where where) {
+    enqueue<T>("all_reduce", full, full, full.view().size() / size(), where,
+               [](std::span<Post const> posts, int rank, Index n) {
+                 // Each rank sums its own part and writes it to all: parts do not overlap.
+                 sum<T>(posts, rank * n, n, [&](Index i, Index count, T const* values) {
+                   for (Post const& post : posts) {
+                     std::memcpy(static_cast<void*>(static_cast<T*>(post.output) + rank * n + i),
+                                 values, at(count) * sizeof(T));
+                   }
+                 });
+               });
+  }
+
+ private:
+  /// Sums elements [begin, begin + n) of all inputs in rank order; store(i, count, values) takes
+  /// them in blocks.
+  template <class T, class Store>
+  static void sum(std::span<Post const> posts, Index begin, Index n, Store store) {
+    using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    constexpr Index block = 512;
+    Accumulator total[block];
+    T rounded[block];
+    for (Index i = 0; i < n; i += block) {
+      Index const count = std::min(block, n - i);
+      for (std::size_t q = 0; q < posts.size(); ++q) {
+        T const* const x = static_cast<T const*>(posts[q].input) + begin + i;
+        if (q == 0) {
+          for (Index k = 0; k < count; ++k) total[k] = static_cast<Accumulator>(x[k]);
+        } else {
+          for (Index k = 0; k < count; ++k) total[k] += static_cast<Accumulator>(x[k]);
+        }
+      }
+      for (Index k = 0; k < count; ++k) rounded[k] = static_cast<T>(total[k]);
+      store(i, count, rounded);
+    }
+  }
+
+  template <class T, class In, class Out, class Part>
+  void enqueue(std::string_view operation, In in, Out out, Index n, Where where, Part part) {
+    if (&in.stream() != &out.stream())
+      throw Error("a collective's arguments must be ordered on one stream");
+    out.stream().enqueue([meeting = meeting_.get(), rank = rank_, channel = channel_, operation,
+                          from = in.view(), to = out.view(), n, where, part] {
+      Post const post{operation, D::resolve(from.address()), D::resolve(to.address()),
+                      n,         Index{sizeof(T)},           where};
+      meeting->meet(rank, channel, post,
+                    [&](std::vector<Post> const& posts) { part(posts, rank, n); });
+    });
+  }
+
+  std::shared_ptr<Meeting> meeting_;
+  int rank_;
+  D* device_;
+  int channel_;
+};
+
+static_assert(CanAllGather<ThreadCommunicator<Host>, bf16> &&
+              CanReduceScatter<ThreadCommunicator<Host>, float> &&
+              CanAllReduce<ThreadCommunicator<Host>, bf16>);
+
+}  // namespace zero

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the library throws. A message names what was asked, where, what was found and what was
+// expected.
+
+#include <stdexcept>
+#include <string>
+
+namespace zero {
+
+/// Base of everything the library throws.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A setting, a model or a call that cannot be met; thrown before anything has changed.
+struct InvalidArgument : Error {
+  using Error::Error;
+};
+
+/// Memory that is not there: the device has none left, or a limit forbids it.
+struct OutOfMemory : Error {
+  using Error::Error;
+};
+
+/// A rank that is missing, has failed, or issued another collective. Every other rank throws the
+/// same text.
+struct CommunicationError : Error {
+  using Error::Error;
+};
+
+}  // namespace zero

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The element-wise work that the library asks of a device. It is found by argument-dependent lookup
+// on View<T, D>, so a device brings its own functions beside its own type; devices that run host
+// code share those in host_elementwise.hpp. All of it is enqueued on the stream it is given and
+// returns at once.
+
+#include <zero/core/dtype.hpp>
+#include <zero/device/device.hpp>
+
+namespace zero {
+
+/// - fill_zero(s, to): to[i] = 0
+/// - copy(s, to, from): the bits of from; sizes and types are equal
+/// - assign(s, to, from): to[i] = from[i], through float, rounded once; sizes are equal
+/// - add(s, to, from): to[i] += from[i] in float, rounded once
+/// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements from or to host memory
+/// that outlives the work
+/// - add_squares(s, from, record, unit): record[0] += sum of from[i]^2, in double, in an order that
+/// depends only on
+///   from.size() and on nothing else; where the sum is not finite and record[1] is 0, record[1] =
+///   unit + 1. from.size() is a multiple of 64.
+/// @tparam D the device; @tparam P type of parameters; @tparam G type of gradients
+template <class D, class P, class G>
+concept HasElementwise = Device<D> &&
+    requires(typename D::Stream& s, View<P, D> p, View<G, D> g, View<float, D> f,
+             View<double, D> record, float* host, Index unit) {
+  fill_zero(s, p);
+  fill_zero(s, g);
+  copy(s, p, View<P const, D>(p));
+  copy(s, record, View<double const, D>(record));
+  assign(s, f, View<G const, D>(g));
+  assign(s, g, View<float const, D>(f));
+  assign(s, p, View<float const, D>(f));
+  add(s, f, View<G const, D>(g));
+  add(s, g, View<G const, D>(g));
+  copy_in(s, f, host);
+  copy_out(s, host, View<float const, D>(f));
+  add_squares(s, View<G const, D>(g), record, unit);
+  add_squares(s, View<float const, D>(f), record, unit);
+};
+
+}  // namespace zero

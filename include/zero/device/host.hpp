@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The host as a device: ordinary memory, and streams that run work where it is enqueued.
+
+#include <zero/device/device.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace zero {
+
+/// Owner of host memory that is entered in a ledger. Filled with 0xff at first: NaN as float, bf16,
+/// fp16 and double, so that a value read before it was written is seen.
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  /// @throws OutOfMemory when the ledger's limit or the system forbids it
+  HostBuffer(Index bytes, std::string_view kind, std::shared_ptr<Ledger> ledger)
+      : ledger_(std::move(ledger)), kind_(kind), bytes_(bytes) {
+    ledger_->take(kind_, bytes_);
+    address_ = static_cast<std::byte*>(std::aligned_alloc(256, at(round_up(bytes + 1, 256))));
+    if (address_ == nullptr) {
+      ledger_->give(kind_, bytes_);
+      throw OutOfMemory("host memory: the system has no " + std::to_string(bytes) + " bytes for " +
+                        kind_);
+    }
+    std::memset(address_, 0xff, at(bytes));
+  }
+  HostBuffer(HostBuffer&& other) noexcept
+      : ledger_(std::move(other.ledger_)),
+        kind_(std::move(other.kind_)),
+        bytes_(other.bytes_),
+        address_(std::exchange(other.address_, nullptr)) {}
+  HostBuffer& operator=(HostBuffer&& other) noexcept {
+    std::swap(ledger_, other.ledger_);
+    std::swap(kind_, other.kind_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(address_, other.address_);
+    return *this;
+  }
+  ~HostBuffer() {
+    if (address_ == nullptr) return;
+    std::free(address_);
+    ledger_->give(kind_, bytes_);
+  }
+
+  std::byte* address() const { return address_; }
+
+ private:
+  std::shared_ptr<Ledger> ledger_;
+  std::string kind_;
+  Index bytes_ = 0;
+  std::byte* address_ = nullptr;
+};
+
+/// Nothing to order: work has run when enqueue returns.
+struct HostEvent {};
+
+/// A stream that runs work where it is enqueued, so what fails is thrown there.
+class HostStream {
+ public:
+  using Event = HostEvent;
+  template <class F>
+  void enqueue(F&& work) {
+    std::forward<F>(work)();
+  }
+  void record(Event&) noexcept {}
+  void wait(Event const&) {}
+  void synchronize() {}
+  void check() {}
+};
+
+/// Ordinary memory; the host may dereference views of it.
+class Host {
+ public:
+  static constexpr bool host_memory = true;
+  using Stream = HostStream;
+  using Event = HostEvent;
+  using Buffer = HostBuffer;
+
+  template <class T>
+  static T* resolve(T* address) {
+    return address;
+  }
+  Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, ledger_}; }
+  Stream stream() { return {}; }
+  Event event() { return {}; }
+  Ledger& ledger() { return *ledger_; }
+
+ private:
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+};
+
+static_assert(RunsHostCode<Host>);
+
+}  // namespace zero

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Element-wise work for every device that runs host code. These loops are also the reference for
+// other devices.
+
+#include <zero/device/elementwise.hpp>
+#include <zero/device/host.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace zero {
+
+template <class T, RunsHostCode D>
+void fill_zero(typename D::Stream& stream, View<T, D> to) {
+  stream.enqueue([to] {
+    std::memset(static_cast<void*>(D::resolve(to.address())), 0, at(to.size()) * sizeof(T));
+  });
+}
+
+template <class T, RunsHostCode D>
+void copy(typename D::Stream& stream, View<T, D> to, View<T const, D> from) {
+  stream.enqueue([to, from] {
+    std::memcpy(static_cast<void*>(D::resolve(to.address())), D::resolve(from.address()),
+                at(to.size()) * sizeof(T));
+  });
+}
+
+template <class A, class B, RunsHostCode D>
+void assign(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
+  stream.enqueue([to, from] {
+    A* const a = D::resolve(to.address());
+    B const* const b = D::resolve(from.address());
+    for (Index i = 0; i < from.size(); ++i) a[i] = static_cast<A>(static_cast<float>(b[i]));
+  });
+}
+
+template <class A, class B, RunsHostCode D>
+void add(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
+  stream.enqueue([to, from] {
+    A* const a = D::resolve(to.address());
+    B const* const b = D::resolve(from.address());
+    for (Index i = 0; i < from.size(); ++i) {
+      a[i] = static_cast<A>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+    }
+  });
+}
+
+template <class T, RunsHostCode D>
+void copy_in(typename D::Stream& stream, View<T, D> to, T const* host) {
+  stream.enqueue([to, host] {
+    std::memcpy(static_cast<void*>(D::resolve(to.address())), host, at(to.size()) * sizeof(T));
+  });
+}
+
+template <class T, RunsHostCode D>
+void copy_out(typename D::Stream& stream, std::remove_const_t<T>* host, View<T, D> from) {
+  stream.enqueue([host, from] {
+    std::memcpy(static_cast<void*>(host), D::resolve(from.address()), at(from.size()) * sizeof(T));
+  });
+}
+
+namespace detail {
+
+/// Sum of x[i]^2 over n elements, n a multiple of 64: tiles of 4096, in a tile sixteen running sums
+/// (element i goes to sum i mod 16) added pairwise, tiles added in order. Squares of floats are
+/// exact in double and cannot overflow it, so the sum is finite exactly when every element is.
+template <class T>
+double sum_of_squares(T const* x, Index n) {
+  constexpr Index tile = 4096;
+  constexpr int lanes = 16;
+  double total = 0;
+  for (Index begin = 0; begin < n; begin += tile) {
+    double sum[lanes] = {};
+    Index const end = std::min(begin + tile, n);
+    for (Index i = begin; i < end; i += lanes) {
+      for (int k = 0; k < lanes; ++k) {
+        double const v = static_cast<double>(static_cast<float>(x[i + k]));
+        sum[k] += v * v;
+      }
+    }
+    for (int width = lanes / 2; width > 0; width /= 2) {
+      for (int k = 0; k < width; ++k) sum[k] += sum[k + width];
+    }
+    total += sum[0];
+  }
+  return total;
+}
+
+}  // namespace detail
+
+template <class T, RunsHostCode D>
+void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
+                 Index unit) {
+  stream.enqueue([from, record, unit] {
+    double* const out = D::resolve(record.address());
+    double const sum = detail::sum_of_squares(D::resolve(from.address()), from.size());
+    out[0] += sum;
+    if (!std::isfinite(sum) && out[1] == 0.0) out[1] = static_cast<double>(unit + 1);
+  });
+}
+
+static_assert(HasElementwise<Host, float, float> && HasElementwise<Host, bf16, bf16> &&
+              HasElementwise<Host, fp16, fp16>);
+
+}  // namespace zero

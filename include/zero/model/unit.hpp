@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How a model describes its parameters: ordered units of named tensors. Nothing is allocated by a
+// description.
+
+#include <zero/model/initial.hpp>
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace zero {
+
+/// One parameter tensor, row-major.
+struct Tensor {
+  std::string name;          ///< unique in the model
+  std::vector<Index> shape;  ///< extents, each >= 0; empty: one element
+  Initial initial{};
+  float decay = 1;        ///< multiplies the optimizer's weight decay for this tensor
+  float lr_scale = 1;     ///< multiplies the learning rate for this tensor
+  bool trainable = true;  ///< false: no gradient, no optimizer state, never reduced nor updated
+
+  Index elements() const {
+    Index n = 1;
+    for (Index extent : shape)
+      n = checked_product(n, extent, ("shape of tensor '" + name + "'").c_str());
+    return n;
+  }
+};
+
+/// What is gathered, reduced and released together: a transformer block, an embedding. A tensor
+/// that two places of the model use (tied weights) stands in one unit, which is visited twice.
+struct Unit {
+  std::string name;  ///< unique in the model
+  std::vector<Tensor> tensors;
+};
+
+using Units = std::vector<Unit>;
+
+/// @throws InvalidArgument naming the unit or tensor: nothing trainable, a repeated or empty name,
+/// a negative extent,
+///   a size beyond 64 bits
+inline void validate(Units const& units) {
+  std::unordered_set<std::string> names;
+  Index trainable = 0;
+  Index total = 0;
+  auto const refuse = [](std::string const& text) { throw InvalidArgument("model: " + text); };
+  for (Unit const& unit : units) {
+    if (unit.name.empty()) refuse("a unit has no name");
+    if (!names.insert("unit " + unit.name).second)
+      refuse("two units are named '" + unit.name + "'");
+    for (Tensor const& tensor : unit.tensors) {
+      if (tensor.name.empty()) refuse("a tensor of unit '" + unit.name + "' has no name");
+      if (!names.insert(tensor.name).second) refuse("two tensors are named '" + tensor.name + "'");
+      for (Index extent : tensor.shape) {
+        if (extent < 0)
+          refuse("tensor '" + tensor.name + "' has the extent " + std::to_string(extent));
+      }
+      Index const n = tensor.elements();
+      if (n > (Index{1} << 60) - total)
+        refuse("more than 2^60 elements, with tensor '" + tensor.name + "'");
+      total += n;
+      if (tensor.trainable) trainable += n;
+    }
+  }
+  if (units.empty()) refuse("it has no units");
+  if (trainable == 0)
+    refuse("none of its " + std::to_string(total) +
+           " elements is trainable; there is nothing to train");
+}
+
+}  // namespace zero

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The order in which a model visits its units in one micro-batch, known before the first step.
+// Everything that is communicated ahead of time, and every slot, follows from it.
+
+#include <zero/core/hash.hpp>
+#include <zero/model/unit.hpp>
+
+#include <string>
+#include <vector>
+
+namespace zero {
+
+enum class Phase { forward, backward };
+
+/// One use of a unit.
+struct Visit {
+  int unit;
+  Phase phase;
+  int held = 0;  ///< how many further visits open before this one's lease ends
+};
+
+/// The visits of one micro-batch in order. A unit may be visited several times in each phase; its
+/// gradient is reduced after its last backward visit.
+using Schedule = std::vector<Visit>;
+
+/// Forward 0..n-1, then backward n-1..0.
+inline Schedule default_schedule(int num_units) {
+  Schedule s;
+  for (int u = 0; u < num_units; ++u) s.push_back({u, Phase::forward});
+  for (int u = num_units; u-- > 0;) s.push_back({u, Phase::backward});
+  return s;
+}
+
+/// @throws InvalidArgument naming the visit or unit: a unit that does not exist, a negative `held`,
+/// a unit with
+///   trainable elements that no backward visit reaches
+inline void validate(Schedule const& schedule, Units const& units) {
+  std::vector<char> reached(units.size(), 0);
+  for (std::size_t i = 0; i < schedule.size(); ++i) {
+    Visit const& v = schedule[i];
+    if (v.unit < 0 || at(v.unit) >= units.size()) {
+      throw InvalidArgument("schedule: visit " + std::to_string(i) + " is of unit " +
+                            std::to_string(v.unit) + "; the model has units 0 to " +
+                            std::to_string(units.size() - 1));
+    }
+    if (v.held < 0)
+      throw InvalidArgument("schedule: visit " + std::to_string(i) +
+                            " is held for a negative count");
+    if (v.phase == Phase::backward) reached[at(v.unit)] = 1;
+  }
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    bool trains = false;
+    for (Tensor const& t : units[u].tensors) trains = trains || (t.trainable && t.elements() > 0);
+    if (trains && reached[u] == 0) {
+      throw InvalidArgument("schedule: unit '" + units[u].name +
+                            "' is trainable but has no backward visit");
+    }
+  }
+}
+
+inline std::uint64_t hash(Schedule const& schedule) {
+  Hash h;
+  for (Visit const& v : schedule)
+    h.add(Index{v.unit}).add(Index{v.phase == Phase::backward}).add(Index{v.held});
+  return h.value();
+}
+
+}  // namespace zero

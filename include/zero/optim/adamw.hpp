@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// AdamW (Loshchilov, Hutter: Decoupled Weight Decay Regularization, ICLR 2019, algorithm 2).
+
+#include <zero/device/host.hpp>
+#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/optimizer.hpp>
+
+#include <cmath>
+
+namespace zero {
+
+/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+/// w -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
+/// Bias corrections are computed in double, everything else in float.
+struct AdamW {
+  float lr = 1e-3f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  float weight_decay = 0.01f;
+  LearningRate schedule{};
+
+  static constexpr int num_states = 2;
+
+  struct Constants {
+    float m_correction;  ///< 1 / (1 - beta1^t)
+    float v_correction;  ///< 1 / (1 - beta2^t)
+  };
+
+  ZERO_HOST_DEVICE float learning_rate(Index t) const {
+    return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
+  }
+  ZERO_HOST_DEVICE Constants constants(Index t) const {
+    double const n = static_cast<double>(t);
+    return {static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta1), n))),
+            static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta2), n)))};
+  }
+  ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
+                                   float decay) const {
+    states[0] = beta1 * states[0] + (1.0f - beta1) * gradient;
+    states[1] = beta2 * states[1] + (1.0f - beta2) * gradient * gradient;
+    return (states[0] * c.m_correction) / (std::sqrt(states[1] * c.v_correction) + eps) +
+           weight_decay * decay * weight;
+  }
+};
+
+static_assert(Optimizer<AdamW>);
+
+}  // namespace zero

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a trainer may be told at run time. Fixed at construction, because it sizes buffers and the
+// schedule.
+
+#include <zero/core/size.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace zero {
+
+/// When gradients of an accumulated step are reduced over ranks.
+enum class Reduction {
+  boundary,  ///< once, with the last micro-batch; each rank adds its micro-batches in float before
+  micro_batch  ///< with every micro-batch; what is added is already summed over ranks
+};
+
+/// Run-time options; the same on every rank, which is checked before the first step.
+struct Options {
+  /// Most micro-batches of one step, at least 1. Above 1, float accumulators exist.
+  Index accumulation = 1;
+  /// Largest global L2 norm of the mean gradient; 0 does not clip.
+  float clip = 0;
+  /// Moment of reduction; unset: boundary where gradients are not sharded, micro_batch where they
+  /// are.
+  std::optional<Reduction> reduction{};
+  /// Stage 3: visits by which a gather runs ahead of its use, 0 to 64.
+  int prefetch = 1;
+  /// Elements up to which the reductions, or publications, of neighbouring units are launched as
+  /// one group; a unit larger than this, and every unit at 0, is launched alone.
+  Index bucket = 0;
+  /// Stage 3: units of at most this many padded elements stay gathered, and are published after
+  /// each update.
+  Index persistence_threshold = 0;
+  /// Stage 3: give a unit's parameters back after its forward visit and gather them again for its
+  /// backward.
+  bool release_after_forward = true;
+  /// Key of all noise: initial values.
+  std::uint64_t seed = 1;
+};
+
+/// @throws InvalidArgument naming the option, what was found and what was expected
+inline void validate(Options const& o) {
+  auto const refuse = [](char const* name, auto found, char const* expected) {
+    throw InvalidArgument(std::string("Options::") + name + ": found " + std::to_string(found) +
+                          "; expected " + expected);
+  };
+  if (o.accumulation < 1) refuse("accumulation", o.accumulation, "at least 1 micro-batch");
+  if (!(o.clip >= 0) || std::isinf(o.clip)) refuse("clip", o.clip, "a finite norm, or 0 for none");
+  if (o.prefetch < 0 || o.prefetch > 64) refuse("prefetch", o.prefetch, "0 to 64 visits");
+  if (o.bucket < 0) refuse("bucket", o.bucket, "a number of elements, or 0");
+  if (o.persistence_threshold < 0)
+    refuse("persistence_threshold", o.persistence_threshold, "a number of elements, or 0");
+}
+
+}  // namespace zero

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A bundle of policies, one of each kind at most; what is not given takes the default.
+
+#include <zero/policy/precision.hpp>
+#include <zero/policy/sharded.hpp>
+
+namespace zero {
+
+namespace detail {
+
+template <PolicyKind Kind, class Default, class... P>
+struct Pick {
+  using type = Default;
+};
+template <PolicyKind Kind, class Default, class First, class... Rest>
+struct Pick<Kind, Default, First, Rest...> {
+  using type =
+      std::conditional_t<First::kind == Kind, First, typename Pick<Kind, Default, Rest...>::type>;
+};
+
+}  // namespace detail
+
+/// The compile-time choices of one trainer: Sharded<0> and Fp32 unless the pack says otherwise.
+template <Policy... P>
+struct Policies {
+  static constexpr int count(PolicyKind kind) { return (0 + ... + int{P::kind == kind}); }
+  static_assert(count(PolicyKind::sharding) <= 1,
+                "Policies: more than one sharding policy was given");
+  static_assert(count(PolicyKind::precision) <= 1, "Policies: more than one precision was given");
+
+  using Sharding = typename detail::Pick<PolicyKind::sharding, Sharded<0>, P...>::type;
+  using Precision = typename detail::Pick<PolicyKind::precision, Fp32, P...>::type;
+  static_assert(ShardingPolicy<Sharding> && PrecisionPolicy<Precision>);
+};
+
+}  // namespace zero

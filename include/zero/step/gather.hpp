@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Phase 1, gather: full parameters for a visit. Where parameters are replicated this is a view.
+// Where they are sharded, slices are gathered `prefetch` visits ahead on a stream and channel of
+// their own, into coloured slots.
+
+#include <zero/step/context.hpp>
+
+namespace zero {
+
+/// Gives visits the slot that holds their unit's full parameters.
+/// Communication: for each residency whose first visit comes near, one all_gather of the trainable
+/// and one of the frozen part, as one group.
+/// @tparam X a Context
+template <class X>
+class Gather {
+ public:
+  using C = typename X::Communicator;
+  using D = typename X::Device;
+  using Parameter = typename X::Parameter;
+
+  /// @param kept one slot a unit: the parameters that this rank keeps; outlives this
+  Gather(X& context, SlotArray<D>& kept)
+      : context_(context),
+        kept_(kept),
+        communicator_(context.communicator.channel(1)),
+        slots_(context.device(), context.plan.gather_slots),
+        now_(context.timeline.gathers().size()),
+        user_(context.timeline.gather_slots().size(), -1) {
+    held_.reserve(2 * now_.size() + 2);
+  }
+
+  /// A pass begins that makes at most the first `visits` visits of the schedule.
+  void begin(int visits) {
+    for (Now& n : now_) {
+      if (n.extra) context_.extra_parameters.give(*n.slot);
+      n = {};
+    }
+    std::fill(user_.begin(), user_.end(), -1);
+    held_.clear();
+    next_ = 0;
+    visits_ = visits;
+  }
+
+  /// Visit `visit` opens: issues every gather that is due. Called with the same numbers on every
+  /// rank, whatever its model does, so that collectives pair up.
+  void ahead(int visit) {
+    if constexpr (X::Sharding::shards_parameters) {
+      auto const& all = context_.timeline.gathers();
+      int const until = std::min(visit + context_.timeline.prefetch(), visits_ - 1);
+      if (next_ >= static_cast<int>(all.size()) || all[at(next_)].first > until) return;
+      PhaseTimer const timer(context_.seconds.gather);
+      Group<C> group(communicator_);
+      for (; next_ < static_cast<int>(all.size()) && all[at(next_)].first <= until; ++next_)
+        fetch(next_);
+      launch(group);
+    }
+  }
+
+  /// The slot with the unit's parameters for this visit of the schedule; -1: a visit outside it.
+  Slot<D>& open(int visit, int u) {
+    if constexpr (X::Sharding::shards_parameters) {
+      if (context_.shares.gathers(u)) {
+        if (visit < 0) return on_demand(u);
+        Now& n = now_[at(context_.timeline.gather_of(visit))];
+        ++n.leases;
+        return *n.slot;
+      }
+    }
+    return kept_[u];
+  }
+
+  /// The visit's lease on that slot has ended.
+  void close(int visit, int u, Slot<D>& slot) noexcept {
+    if (!X::Sharding::shards_parameters || !context_.shares.gathers(u)) return;
+    if (visit < 0) {
+      context_.extra_parameters.give(slot);
+      return;
+    }
+    int const r = context_.timeline.gather_of(visit);
+    Now& n = now_[at(r)];
+    if (--n.leases > 0 || !n.extra || visit < context_.timeline.gathers()[at(r)].last) return;
+    context_.extra_parameters.give(slot);
+    n.extra = false;
+  }
+
+ private:
+  struct Now {
+    Slot<D>* slot = nullptr;
+    int leases = 0;
+    bool extra = false;
+  };
+
+  void fetch(int r) {
+    Residency const& residency = context_.timeline.gathers()[at(r)];
+    Now& n = now_[at(r)];
+    int& user = user_[at(residency.slot)];
+    // A model that keeps a lease longer than its schedule said still has the planned slot.
+    n.extra = user >= 0 && now_[at(user)].leases > 0;
+    if (!n.extra) user = r;
+    Index const bytes = context_.layout.elements(residency.unit) * Index{sizeof(Parameter)};
+    n.slot = n.extra ? &context_.extra_parameters.take(bytes) : &slots_[residency.slot];
+    into(residency.unit, *n.slot);
+  }
+
+  Slot<D>& on_demand(int u) {
+    PhaseTimer const timer(context_.seconds.gather);
+    Slot<D>& slot =
+        context_.extra_parameters.take(context_.layout.elements(u) * Index{sizeof(Parameter)});
+    Group<C> group(communicator_);
+    into(u, slot);
+    launch(group);
+    return slot;
+  }
+
+  /// The claims of a group end after its launch: only then is the work that they stand for
+  /// enqueued.
+  void launch(Group<C>& group) {
+    group.end();
+    held_.clear();
+  }
+
+  void into(int u, Slot<D>& slot) {
+    if constexpr (X::Sharding::shards_parameters) {
+      Layout const& layout = context_.layout;
+      auto& slices = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
+      auto& full = held_.emplace_back(slot.template on<Parameter>(context_.gathering));
+      Where const where = context_.where("gather", u);
+      Index const trainable = layout[u].trainable;
+      if (trainable > 0)
+        communicator_.all_gather(slices.source(0, layout.slice(u)), full.target(0, trainable),
+                                 where);
+      if (layout[u].frozen > 0) {
+        communicator_.all_gather(
+            slices.source(context_.shares.frozen_begin(u), layout.frozen_slice(u)),
+            full.target(trainable, layout[u].frozen), where);
+      }
+    }
+  }
+
+  X& context_;
+  SlotArray<D>& kept_;
+  C communicator_;
+  SlotArray<D> slots_;
+  std::vector<Now> now_;
+  std::vector<int> user_;
+  std::vector<Claim<Parameter, D>> held_;
+  int next_ = 0;
+  int visits_ = 0;
+};
+
+}  // namespace zero

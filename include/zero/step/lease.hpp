@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a pass hands to a model: a unit's parameters, or the place of its gradients, until the lease
+// ends. A lease that ends gives its memory back; ending never throws, what fails is thrown by the
+// next call on the pass.
+
+#include <zero/step/gather.hpp>
+#include <zero/step/reduce.hpp>
+
+#include <exception>
+#include <utility>
+
+namespace zero {
+
+/// A unit's full parameters. Movable; must end before its pass.
+/// @tparam Pass the pass that made it
+template <class Pass>
+class ParameterLease {
+ public:
+  using X = typename Pass::Context;
+  using D = typename X::Device;
+  using Parameter = typename X::Parameter;
+
+  ParameterLease(Pass& pass, int u, int visit)
+      : pass_(&pass),
+        unit_(u),
+        visit_(visit),
+        slot_(&pass.gather().open(visit, u)),
+        claim_(slot_->template on<Parameter>(pass.stream())),
+        unwinding_(std::uncaught_exceptions()) {
+    pass.lease_begins();
+  }
+  ParameterLease(ParameterLease&& other) noexcept
+      : pass_(std::exchange(other.pass_, nullptr)),
+        unit_(other.unit_),
+        visit_(other.visit_),
+        slot_(other.slot_),
+        claim_(std::move(other.claim_)),
+        unwinding_(other.unwinding_) {}
+  ParameterLease& operator=(ParameterLease&&) = delete;
+  ~ParameterLease() {
+    if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
+    end();
+  }
+
+  /// Ends the lease: the memory may be given to another unit once the work enqueued so far is done.
+  void end() noexcept {
+    Pass* const pass = std::exchange(pass_, nullptr);
+    if (pass == nullptr) return;
+    claim_.end();
+    pass->gather().close(visit_, unit_, *slot_);
+    pass->lease_ends();
+  }
+
+  /// Tensor i of the unit, row-major.
+  View<Parameter const, D> operator[](Index i) const {
+    Layout const& layout = pass_->context().layout;
+    return claim_.view(layout.offset(unit_, i), layout[unit_].tensors[at(i)].elements);
+  }
+  /// The whole unit, padding included, laid out as Layout says.
+  View<Parameter const, D> flat() const {
+    return claim_.view(0, pass_->context().layout.elements(unit_));
+  }
+
+ private:
+  Pass* pass_;
+  int unit_;
+  int visit_;
+  Slot<D>* slot_;
+  Claim<Parameter, D> claim_;
+  int unwinding_;
+};
+
+/// Where a unit's gradients are added. When the lease of the last backward visit ends they are
+/// reduced. Movable.
+/// @tparam Pass the pass that made it
+template <class Pass>
+class GradientLease {
+ public:
+  using X = typename Pass::Context;
+  using D = typename X::Device;
+  using Gradient = typename X::Gradient;
+
+  /// @param overwrite the model writes every element of the unit's trainable tensors where first()
+  /// says so
+  GradientLease(Pass& pass, int u, int visit, bool overwrite)
+      : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
+    if (elements() > 0) {
+      first_ = pass.reduce().first_visit(u);
+      claim_ = pass.reduce().open(u, overwrite).template on<Gradient>(pass.stream());
+    }
+    pass.lease_begins();
+  }
+  GradientLease(GradientLease&& other) noexcept
+      : pass_(std::exchange(other.pass_, nullptr)),
+        unit_(other.unit_),
+        visit_(other.visit_),
+        unwinding_(other.unwinding_),
+        first_(other.first_),
+        claim_(std::move(other.claim_)) {}
+  GradientLease& operator=(GradientLease&&) = delete;
+  ~GradientLease() {
+    if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
+    end();
+  }
+
+  /// Ends the lease: this visit's gradients are complete once the work enqueued so far is done.
+  void end() noexcept {
+    bool const holds = pass_ != nullptr && elements() > 0;
+    Pass* const pass = std::exchange(pass_, nullptr);
+    if (pass == nullptr) return;
+    claim_.end();
+    if (holds) pass->gradients_end(unit_, visit_);
+    pass->lease_ends();
+  }
+
+  /// Gradient of tensor i of the unit, row-major; empty where the tensor is frozen.
+  View<Gradient, D> operator[](Index i) const {
+    PlacedTensor const& t = pass_->context().layout[unit_].tensors[at(i)];
+    return t.trainable && elements() > 0 ? claim_.view(t.begin, t.elements) : View<Gradient, D>();
+  }
+  /// The unit's trainable part, padding included; padding must stay 0.
+  View<Gradient, D> flat() const {
+    return elements() > 0 ? claim_.view(0, elements()) : View<Gradient, D>();
+  }
+  /// This is the first visit in this micro-batch: a model that asked to overwrite assigns, else it
+  /// adds.
+  bool first() const { return first_; }
+
+ private:
+  Index elements() const { return pass_->context().layout[unit_].trainable; }
+
+  Pass* pass_;
+  int unit_;
+  int visit_;
+  int unwinding_;
+  bool first_ = true;
+  Claim<Gradient, D> claim_;
+};
+
+/// Both leases of a backward visit: auto [parameters, gradients] = pass.backward(unit). They may
+/// end apart.
+template <class Pass>
+struct BackwardLease {
+  ParameterLease<Pass> parameters;
+  GradientLease<Pass> gradients;
+};
+
+}  // namespace zero

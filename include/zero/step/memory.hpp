@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Planned memory, allocated: one buffer and its slots; and the slots that a pass off the order
+// needs besides.
+
+#include <zero/device/slot.hpp>
+#include <zero/step/memory_plan.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace zero {
+
+/// A planned buffer and its slots. Allocates once, when made; a buffer of no bytes is not
+/// allocated.
+template <Device D>
+class SlotArray {
+ public:
+  SlotArray(D& device, PlannedBuffer const& plan) {
+    if (plan.bytes > 0) buffer_ = device.allocate(plan.bytes, plan.kind);
+    std::byte* const base = plan.bytes > 0 ? buffer_.address() : nullptr;
+    slots_.reserve(plan.slots.size());
+    for (PlannedBuffer::Slot const& s : plan.slots)
+      slots_.emplace_back(base + s.offset_bytes, s.bytes, device.event());
+  }
+  Slot<D>& operator[](Index i) { return slots_[at(i)]; }
+  Index size() const { return static_cast<Index>(slots_.size()); }
+
+ private:
+  typename D::Buffer buffer_{};
+  std::vector<Slot<D>> slots_;
+};
+
+/// Slots beyond the plan, made when a pass leaves the order and kept for the next time. Counted,
+/// under "extra slots".
+template <Device D>
+class ExtraSlots {
+ public:
+  explicit ExtraSlots(D& device) : device_(&device) {}
+
+  /// A slot of at least `bytes` bytes that nobody uses.
+  Slot<D>& take(Index bytes) {
+    for (auto const& extra : all_) {
+      if (extra->busy || extra->slot.bytes() < bytes) continue;
+      extra->busy = true;
+      return extra->slot;
+    }
+    auto extra = std::make_unique<Extra>();
+    extra->buffer = device_->allocate(bytes, "extra slots");
+    extra->slot = Slot<D>(extra->buffer.address(), bytes, device_->event());
+    extra->busy = true;
+    all_.push_back(std::move(extra));
+    return all_.back()->slot;
+  }
+  void give(Slot<D>& slot) noexcept {
+    for (auto const& extra : all_) {
+      if (&extra->slot == &slot) extra->busy = false;
+    }
+  }
+  Index made() const { return static_cast<Index>(all_.size()); }
+
+ private:
+  struct Extra {
+    typename D::Buffer buffer{};
+    Slot<D> slot{};
+    bool busy = false;
+  };
+  D* device_;
+  std::vector<std::unique_ptr<Extra>> all_;
+};
+
+}  // namespace zero

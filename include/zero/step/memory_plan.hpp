@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Every buffer of one rank, named and sized before anything is allocated. What is allocated is
+// exactly this.
+
+#include <zero/optim/decision.hpp>
+#include <zero/step/timeline.hpp>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+/// One allocation, cut into slots that start at multiples of 256 bytes.
+struct PlannedBuffer {
+  struct Slot {
+    Index offset_bytes = 0;
+    Index bytes = 0;
+  };
+  std::string_view kind;
+  std::vector<Slot> slots{};
+  Index bytes = 0;
+
+  void add(Index slot_bytes) {
+    slots.push_back({bytes, slot_bytes});
+    bytes += round_up(slot_bytes, 256);
+  }
+};
+
+/// Most 64-bit words that ranks exchange at once outside a step.
+inline constexpr Index max_exchanged_words = 16;
+
+/// The buffers of one rank, in bytes of device memory.
+/// Slots: parameters, gradients, accumulators: one a unit. optimizer_state: master weights and
+/// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss, norm
+/// records, exchange, then segments, one a unit.
+struct MemoryPlan {
+  PlannedBuffer parameters{"parameters"};
+  PlannedBuffer gradients{"gradients"};
+  PlannedBuffer accumulators{"accumulators"};
+  PlannedBuffer optimizer_state{"optimizer state"};
+  PlannedBuffer gather_slots{"gather slots"};
+  PlannedBuffer gradient_slots{"gradient slots"};
+  PlannedBuffer tables{"tables"};
+
+  MemoryPlan() = default;
+  MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
+    Facts const& f = shares.facts();
+    for (int u = 0; u < layout.size(); ++u) {
+      parameters.add(shares.parameters(u) * f.parameter_bytes);
+      gradients.add(shares.gradients(u) * f.gradient_bytes);
+      accumulators.add(shares.accumulators(u) * Index{sizeof(float)});
+      optimizer_state.add(f.has_master ? shares.owned(u) * Index{sizeof(float)} : 0);
+      optimizer_state.add(shares.owned(u) * f.num_states * Index{sizeof(float)});
+    }
+    for (Index n : timeline.gather_slots()) gather_slots.add(n * f.parameter_bytes);
+    for (Index n : timeline.gradient_slots()) gradient_slots.add(n * f.gradient_bytes);
+    tables.add(sizeof(Decision));
+    tables.add(sizeof(double));
+    tables.add(layout.world() * norm_record_doubles * Index{sizeof(double)});
+    tables.add(layout.world() * max_exchanged_words * 8 * std::max(f.gradient_bytes, Index{2}));
+    for (int u = 0; u < layout.size(); ++u)
+      tables.add(layout.max_segments(u) * Index{sizeof(Segment)});
+  }
+
+  /// All buffers, in the order in which they are shown.
+  std::array<PlannedBuffer const*, 7> buffers() const {
+    return {&parameters,   &gradients,      &accumulators, &optimizer_state,
+            &gather_slots, &gradient_slots, &tables};
+  }
+  Index total_bytes() const {
+    Index n = 0;
+    for (PlannedBuffer const* b : buffers()) n += b->bytes;
+    return n;
+  }
+  /// "parameters 128 bytes, gradients 0 bytes, ..., in all 640 bytes"
+  std::string text() const {
+    std::string s;
+    for (PlannedBuffer const* b : buffers())
+      s += std::string(b->kind) + " " + std::to_string(b->bytes) + " bytes, ";
+    return s + "in all " + std::to_string(total_bytes()) + " bytes";
+  }
+};
+
+/// The plan of one rank, from descriptions alone: needs no device and no communicator, allocates no
+/// model memory.
+/// @throws InvalidArgument as validate(units), validate(schedule, units), validate(options)
+inline MemoryPlan plan_memory(Units const& units, Schedule const& schedule, Index world,
+                              Facts const& facts, Options const& options) {
+  validate(options);
+  Layout const layout(units, world);
+  validate(schedule, units);
+  Shares const shares(layout, facts, options);
+  return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options));
+}
+
+/// Elements of parameters and gradients that one rank sends in a step of `micro_batches`
+/// micro-batches: gathers, reductions and publications, an all_reduce at its lower bound of 2 (N -
+/// 1) / N.
+inline Index plan_wire_elements(Units const& units, Schedule const& schedule, Index world,
+                                Facts const& facts, Options const& options, Index micro_batches) {
+  Layout const layout(units, world);
+  Shares const shares(layout, facts, options);
+  Timeline const timeline(schedule, layout, shares, options);
+  if (shares.alone()) return 0;
+  Index const reductions = shares.boundary() ? 1 : micro_batches;
+  Index slices = layout.trainable() / world * reductions * (facts.shards_optimizer ? 1 : 2);
+  slices += timeline.gathered_elements(layout) / world * micro_batches;
+  for (int u = 0; u < layout.size(); ++u) slices += shares.publishes(u) ? layout.slice(u) : 0;
+  return slices * (world - 1);
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The parameters of a sharded model: what this rank keeps, gathered for visits and published after
+// updates.
+
+#include <zero/step/gather.hpp>
+#include <zero/step/publish.hpp>
+
+namespace zero {
+
+/// One slot a unit: the whole unit where parameters are replicated, else the two slices [trainable
+/// | frozen] that this rank owns. Initial values are written straight into it: nothing full is made
+/// where parameters are sharded.
+/// @tparam X a Context
+template <class X>
+class Parameters {
+ public:
+  using Context = X;
+  using D = typename X::Device;
+  using Parameter = typename X::Parameter;
+
+  /// Allocates and initialises. @throws OutOfMemory
+  explicit Parameters(X& context)
+      : context_(context),
+        kept_(context.device(), context.plan.parameters),
+        gather_(context, kept_),
+        publish_(context, kept_) {
+    for (int u = 0; u < context.layout.size(); ++u) {
+      auto claim = kept_[u].template on<Parameter>(context.compute);
+      Index const n = context.shares.parameters(u);
+      Index const frozen = context.shares.frozen_begin(u);
+      fill_zero(context.compute, claim.view(0, n));
+      bool const slices = context.shares.sharded_parameters(u);
+      Index const rank = context.rank();
+      write_initial(context, u, true, slices ? context.layout.slice_begin(u, rank) : 0,
+                    claim.view(0, frozen));
+      write_initial(context, u, false, slices ? context.layout.frozen_slice_begin(u, rank) : 0,
+                    claim.view(frozen, n - frozen));
+    }
+    context.compute.synchronize();
+  }
+  Parameters(Parameters const&) = delete;
+  Parameters& operator=(Parameters const&) = delete;
+
+  X& context() const { return context_; }
+  /// What this rank keeps of a unit, Shares::parameters(u) elements.
+  Slot<D>& kept(int u) { return kept_[u]; }
+  Gather<X>& gather() { return gather_; }
+  /// Sends updated slices to the ranks that keep replicas; to be called after
+  /// OptimizerState::update.
+  void publish() { publish_(); }
+
+ private:
+  X& context_;
+  SlotArray<D> kept_;
+  Gather<X> gather_;
+  Publish<X> publish_;
+};
+
+/// Writes the initial values of elements [begin, begin + to.size()) of a unit's trainable, or
+/// frozen, part on the compute stream; leaves padding alone.
+template <class T, class X>
+void write_initial(X& context, int u, bool trainable, Index begin, View<T, typename X::Device> to) {
+  context.layout.pieces(u, trainable, begin, to.size(), [&](PlacedTensor const& t, Piece const& p) {
+    Initial const& initial = context.units[at(u)].tensors[at(p.tensor_index)].initial;
+    initialise(context.compute, to.sub(p.begin, p.elements), initial, context.options.seed,
+               t.number, p.first);
+  });
+}
+
+template <class X>
+Parameters(X&) -> Parameters<X>;
+
+}  // namespace zero

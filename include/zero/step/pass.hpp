@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One micro-batch as the model sees it. The model's visits are matched to the schedule; whatever it
+// leaves out is performed empty, so that this rank issues the collectives that the others issue.
+
+#include <zero/step/lease.hpp>
+#include <zero/step/optimizer_state.hpp>
+
+#include <cstddef>
+#include <string>
+
+namespace zero {
+
+/// Number `number`, from 0, of the `count` micro-batches of a step.
+struct MicroBatch {
+  Index number = 0;
+  Index count = 1;
+};
+
+/// How a backward visit treats the gradients of the unit's first visit.
+enum class Fill {
+  add,       ///< they are zeroed before, and the model adds
+  overwrite  ///< they are not: the model assigns where the lease's first() says so, and adds
+             ///< elsewhere
+};
+
+/// A pass over one micro-batch: made, handed to the model, ended. Not movable; its leases end
+/// before it.
+/// - A model whose visits are a subsequence of the schedule leaves visits out: those are performed
+/// empty, that is,
+///   gathers are made and zero gradients reduced. A forward visit never leaves out a backward one.
+/// - A visit that is not in the rest of the schedule is extra: gathered on demand; its gradients,
+/// if the unit was
+///   reduced, are reduced and added again. All ranks must make it alike, else every rank throws
+///   within the timeout.
+/// @tparam X a Context
+/// @tparam Trains whether there is a backward
+template <class X, bool Trains>
+class Pass {
+ public:
+  static constexpr bool trains = Trains;
+  using Context = X;
+  using Device = typename X::Device;
+  using Parameter = typename X::Parameter;
+  using Gradient = typename X::Gradient;
+
+  /// A forward-only pass.
+  explicit Pass(Parameters<X>& parameters) requires(!Trains)
+      : Pass(parameters, nullptr, MicroBatch{}) {}
+  /// A training pass; the first micro-batch begins a step.
+  /// @throws InvalidArgument when the micro-batch is not one of 1 to Options::accumulation
+  Pass(Parameters<X>& parameters, Gradients<X>& gradients, MicroBatch micro = {}) requires(Trains)
+      : Pass(parameters, &gradients.reduce(), micro) {}
+  Pass(Pass const&) = delete;
+  Pass& operator=(Pass const&) = delete;
+
+  /// The unit's full parameters, for its forward computation.
+  /// @throws what a lease's end could not; InvalidArgument for a unit that does not exist
+  ParameterLease<Pass> forward(int unit) { return {*this, unit, advance(unit, Phase::forward)}; }
+
+  /// The unit's full parameters and the place of its gradients.
+  /// @throws as forward
+  BackwardLease<Pass> backward(int unit, Fill fill = Fill::add) requires(Trains) {
+    int const visit = advance(unit, Phase::backward);
+    return {ParameterLease<Pass>(*this, unit, visit),
+            GradientLease<Pass>(*this, unit, visit, fill == Fill::overwrite)};
+  }
+
+  /// One element of device memory: the model adds its loss to it on stream().
+  View<double, Device> loss() const { return loss_.view(0, 1); }
+  /// One element of device memory, which multiplies the gradient of the loss.
+  View<float const, Device> loss_scale() const {
+    View<Decision, Device> const decision = decision_.view(0, 1);
+    std::byte* const scale =
+        reinterpret_cast<std::byte*>(decision.address()) + offsetof(Decision, loss_scale);
+    return {reinterpret_cast<float const*>(scale), 1};
+  }
+  /// The stream on which the model enqueues its work.
+  typename Device::Stream& stream() { return context_.compute; }
+  X& context() const { return context_; }
+
+  /// Ends the pass: performs the visits that are left, empty.
+  /// @throws Error when a lease is still open; what a lease's end could not throw
+  void end() {
+    rethrow();
+    if (leases_ > 0)
+      throw Error("pass: " + std::to_string(leases_) + " leases are still open at its end");
+    skip_to(visits_);
+    if constexpr (Trains) reduce_->flush(visits_);
+    loss_.end();
+    decision_.end();
+    rethrow();
+  }
+
+  /// For leases.
+  Gather<X>& gather() { return gather_; }
+  Reduce<X>& reduce() requires(Trains) { return *reduce_; }
+  void lease_begins() { ++leases_; }
+  void lease_ends() noexcept { --leases_; }
+  void gradients_end(int u, int visit) noexcept {
+    try {
+      reduce_->close(u, visit);
+      if (!failed_ && !error_) reduce_->flush(cursor_ - 1);
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+  /// An exception unwinds through the model: no collective is issued any more.
+  void fail() noexcept { failed_ = true; }
+
+ private:
+  Pass(Parameters<X>& parameters, Reduce<X>* reduce, MicroBatch micro)
+      : context_(parameters.context()), gather_(parameters.gather()), reduce_(reduce) {
+    Timeline const& timeline = context_.timeline;
+    if (micro.count < 1 || micro.count > context_.options.accumulation || micro.number < 0 ||
+        micro.number >= micro.count) {
+      throw InvalidArgument("pass: micro-batch " + std::to_string(micro.number) + " of " +
+                            std::to_string(micro.count) + "; the context was made for 1 to " +
+                            std::to_string(context_.options.accumulation));
+    }
+    visits_ = Trains ? timeline.visits() : timeline.forward_visits();
+    if (Trains && micro.number == 0) ++context_.step;
+    gather_.begin(visits_);
+    if constexpr (Trains) reduce_->begin(micro.number == 0, micro.number + 1 == micro.count);
+    loss_ = context_.loss().template on<double>(context_.compute);
+    if (micro.number == 0) fill_zero(context_.compute, loss_.view(0, 1));
+    decision_ = context_.decision().template on<Decision>(context_.compute);
+  }
+
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+    if (failed_)
+      throw Error("pass: a lease ended while an exception unwound; the pass cannot go on");
+  }
+
+  /// The visit of the schedule that this is, or -1.
+  int advance(int unit, Phase phase) {
+    rethrow();
+    if (unit < 0 || unit >= context_.layout.size()) {
+      throw InvalidArgument("pass: unit " + std::to_string(unit) + "; the model has units 0 to " +
+                            std::to_string(context_.layout.size() - 1));
+    }
+    Schedule const& schedule = context_.timeline.schedule();
+    for (int i = cursor_; i < visits_; ++i) {
+      Visit const& v = schedule[at(i)];
+      if (v.unit == unit && v.phase == phase) {
+        skip_to(i);
+        cursor_ = i + 1;
+        opens(i);
+        return i;
+      }
+      if (phase == Phase::forward && v.phase == Phase::backward) break;
+    }
+    ++context_.deviations.extra_visits;
+    return -1;
+  }
+
+  void opens(int visit) {
+    gather_.ahead(visit);
+    if constexpr (Trains) reduce_->flush(visit);
+  }
+
+  void skip_to(int visit) {
+    for (; cursor_ < visit; ++cursor_) {
+      ++context_.deviations.skipped_visits;
+      opens(cursor_);
+      if constexpr (Trains) {
+        Visit const& v = context_.timeline.schedule()[at(cursor_)];
+        if (v.phase == Phase::backward) reduce_->skip(v.unit, cursor_);
+        reduce_->flush(cursor_);
+      }
+    }
+  }
+
+  X& context_;
+  Gather<X>& gather_;
+  Reduce<X>* reduce_;
+  Claim<double, Device> loss_;
+  Claim<Decision, Device> decision_;
+  int cursor_ = 0;
+  int visits_ = 0;
+  int leases_ = 0;
+  bool failed_ = false;
+  std::exception_ptr error_;
+};
+
+template <class X>
+Pass(Parameters<X>&) -> Pass<X, false>;
+template <class X>
+Pass(Parameters<X>&, Gradients<X>&) -> Pass<X, true>;
+template <class X>
+Pass(Parameters<X>&, Gradients<X>&, MicroBatch) -> Pass<X, true>;
+
+}  // namespace zero

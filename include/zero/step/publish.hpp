@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Phase 5, publish: every rank gets every owner's new parameters of the units that are replicated
+// while their optimizer state is sharded. Nothing waits here; the next visit of a unit waits for
+// its own event.
+
+#include <zero/step/context.hpp>
+
+namespace zero {
+
+/// Sends this rank's updated slices and receives the others'.
+/// Communication: stages 1-2, one all_gather a unit with trainable elements; stage 3, one a unit
+/// kept resident; units are grouped up to Options::bucket elements. Ordering: on the gathering
+/// stream, after each unit's update.
+/// @tparam X a Context
+template <class X>
+class Publish {
+ public:
+  using C = typename X::Communicator;
+  using D = typename X::Device;
+  using Parameter = typename X::Parameter;
+
+  Publish(X& context, SlotArray<D>& kept)
+      : context_(context), kept_(kept), communicator_(context.communicator.channel(1)) {
+    held_.reserve(at(context.layout.size()));
+  }
+
+  void operator()() {
+    if constexpr (X::Sharding::shards_optimizer) {
+      if (context_.shares.alone()) return;
+      PhaseTimer const timer(context_.seconds.publish);
+      for (int u = 0; u < context_.layout.size();) u = publish_group(u);
+    }
+  }
+
+ private:
+  int publish_group(int u) {
+    Index in_group = 0;
+    Group<C> group(communicator_);
+    for (; u < context_.layout.size(); ++u) {
+      if (!context_.shares.publishes(u)) continue;
+      Index const n = context_.layout[u].trainable;
+      if (in_group > 0 && in_group + n > context_.options.bucket) break;
+      in_group += n;
+      Index const slice = context_.layout.slice(u);
+      auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
+      communicator_.all_gather(claim.source(context_.layout.slice_begin(u, context_.rank()), slice),
+                               claim.target(0, n), context_.where("publish", u));
+    }
+    group.end();
+    held_.clear();
+    return u;
+  }
+
+  X& context_;
+  SlotArray<D>& kept_;
+  C communicator_;
+  std::vector<Claim<Parameter, D>> held_;
+};
+
+}  // namespace zero

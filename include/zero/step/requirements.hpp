@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a stage demands of the communicator and its device, each as one sentence.
+
+#include <zero/comm/communicator.hpp>
+#include <zero/device/elementwise.hpp>
+#include <zero/model/initial.hpp>
+#include <zero/policy/policies.hpp>
+
+namespace zero {
+
+/// Instantiating it checks a communicator against a policy bundle.
+template <Communicator C, class P>
+struct Requirements {
+  using S = typename P::Sharding;
+  using Parameter = typename P::Precision::Parameter;
+  using Gradient = typename P::Precision::Gradient;
+  using D = typename C::Device;
+
+  static_assert(S::optimizer_tier == Tier::device && S::parameter_tier == Tier::device,
+                "zero: tiers other than OnDevice are not built into this version; use "
+                "Sharded<Stage> without Offload");
+  static_assert(HasElementwise<D, Parameter, Gradient>,
+                "zero: the communicator's device lacks element-wise work for this precision; see "
+                "zero/device/elementwise.hpp");
+  static_assert(CanInitialise<D, Parameter> && CanInitialise<D, float>,
+                "zero: the communicator's device lacks initialise(stream, View<T> to, Initial, "
+                "seed, tensor, first)");
+  static_assert(S::shards_optimizer || CanAllReduce<C, Gradient>,
+                "zero: ZeRO stage 0 needs communicator.all_reduce(Ordered<Gradient> full, Where)");
+  static_assert(
+      !S::shards_optimizer || CanReduceScatter<C, Gradient>,
+      "zero: ZeRO stages 1-3 need communicator.reduce_scatter(Ordered<Gradient const> full, "
+      "Ordered<Gradient> slice, Where)");
+  static_assert(
+      !S::shards_optimizer || CanAllGather<C, Parameter>,
+      "zero: ZeRO stages 1-3 need communicator.all_gather(Ordered<Parameter const> slice, "
+      "Ordered<Parameter> full, Where)");
+  static_assert(!S::shards_optimizer || CanAllGather<C, double>,
+                "zero: ZeRO stages 1-3 need communicator.all_gather(Ordered<double const> slice, "
+                "Ordered<double> full, Where), for norm records");
+};
+
+}  // namespace zero

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How much of each unit one rank keeps: what the policy's facts, the options and the world mean in
+// elements. Values only: no device, no communicator. Every buffer and every offset of the step
+// follows from here and the layout.
+
+#include <zero/policy/options.hpp>
+#include <zero/policy/policies.hpp>
+#include <zero/shard/layout.hpp>
+
+namespace zero {
+
+/// The facts of a policy bundle and an optimizer, as values.
+struct Facts {
+  bool shards_optimizer = false;
+  bool shards_gradients = false;
+  bool shards_parameters = false;
+  Index parameter_bytes = 4;
+  Index gradient_bytes = 4;
+  bool has_master = false;
+  Index num_states = 0;
+
+  /// @tparam P a Policies<...>
+  template <class P>
+  static constexpr Facts of(Index num_states) {
+    using S = typename P::Sharding;
+    using R = typename P::Precision;
+    return {S::shards_optimizer,
+            S::shards_gradients,
+            S::shards_parameters,
+            sizeof(typename R::Parameter),
+            sizeof(typename R::Gradient),
+            R::has_master,
+            num_states};
+  }
+
+  constexpr int stage() const {
+    return int{shards_optimizer} + int{shards_gradients} + int{shards_parameters};
+  }
+  std::uint64_t hash() const {
+    return Hash()
+        .add(Index{stage()})
+        .add(parameter_bytes)
+        .add(gradient_bytes)
+        .add(Index{has_master})
+        .add(num_states)
+        .value();
+  }
+};
+
+/// One rank's share of every unit. Refers to the layout, which outlives it.
+class Shares {
+ public:
+  Shares(Layout const& layout, Facts const& facts, Options const& options)
+      : layout_(&layout),
+        facts_(facts),
+        alone_(layout.world() == 1),
+        accumulates_(options.accumulation > 1),
+        threshold_(options.persistence_threshold) {
+    Reduction const unset = facts.shards_gradients ? Reduction::micro_batch : Reduction::boundary;
+    boundary_ = options.reduction.value_or(unset) == Reduction::boundary;
+  }
+
+  Facts const& facts() const { return facts_; }
+  /// One rank only: no collective is issued.
+  bool alone() const { return alone_; }
+  /// Float accumulators exist.
+  bool accumulates() const { return accumulates_; }
+  /// Gradients are reduced with the last micro-batch only.
+  bool boundary() const { return boundary_; }
+  /// Parameters are gathered for visits: stage 3 with more than one rank.
+  bool gathers() const { return facts_.shards_parameters && !alone_; }
+  /// This unit's parameters are gathered for its visits and given back.
+  bool gathers(int u) const { return gathers() && !resident(u) && layout_->elements(u) > 0; }
+  /// Stage 3: this unit stays gathered.
+  bool resident(int u) const {
+    return facts_.shards_parameters && layout_->elements(u) <= threshold_;
+  }
+  /// The update of this unit is sent to the other ranks.
+  bool publishes(int u) const {
+    bool const replicated = facts_.shards_optimizer && (!facts_.shards_parameters || resident(u));
+    return replicated && !alone_ && (*layout_)[u].trainable > 0;
+  }
+  /// A visit's gradients go into a slot that several units use in turn, not into what is kept.
+  bool gradient_slots() const { return accumulates_ || (facts_.shards_gradients && !alone_); }
+
+  /// Elements of parameters kept: the unit, or the slices of its two parts.
+  Index parameters(int u) const {
+    return sharded_parameters(u) ? layout_->slice(u) + layout_->frozen_slice(u)
+                                 : layout_->elements(u);
+  }
+  /// Where the frozen part starts in what is kept.
+  Index frozen_begin(int u) const {
+    return sharded_parameters(u) ? layout_->slice(u) : (*layout_)[u].trainable;
+  }
+  bool sharded_parameters(int u) const { return facts_.shards_parameters && !resident(u); }
+
+  /// Elements whose optimizer state is kept, and that are updated here.
+  Index owned(int u) const {
+    return facts_.shards_optimizer ? layout_->slice(u) : (*layout_)[u].trainable;
+  }
+  /// Where they start in the unit's trainable part.
+  Index owned_begin(int u, Index rank) const {
+    return facts_.shards_optimizer ? layout_->slice_begin(u, rank) : 0;
+  }
+  /// Where they start in the parameters kept.
+  Index owned_in_parameters(int u, Index rank) const {
+    return sharded_parameters(u) ? 0 : owned_begin(u, rank);
+  }
+
+  /// Elements of reduced gradients kept in the gradient type; none where accumulators hold them.
+  Index gradients(int u) const {
+    if (accumulates_) return 0;
+    return facts_.shards_gradients ? layout_->slice(u) : (*layout_)[u].trainable;
+  }
+  /// Elements of float accumulators kept.
+  Index accumulators(int u) const {
+    if (!accumulates_) return 0;
+    return boundary_ || !facts_.shards_optimizer ? (*layout_)[u].trainable : layout_->slice(u);
+  }
+  /// Where the owned elements start in what holds the reduced gradients.
+  Index owned_in_gradients(int u, Index rank) const {
+    Index const kept = accumulates_ ? accumulators(u) : gradients(u);
+    return kept == owned(u) ? 0 : owned_begin(u, rank);
+  }
+
+ private:
+  Layout const* layout_;
+  Facts facts_;
+  bool alone_;
+  bool accumulates_;
+  bool boundary_ = true;
+  Index threshold_;
+};
+
+}  // namespace zero

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The trainer: parameters, gradients and optimizer state of one model, stepped together. It is
+// built on the parts that a user's own loop may use without it, and on nothing else.
+
+#include <zero/step/pass.hpp>
+
+#include <initializer_list>
+#include <ranges>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+/// Trains a user's model over the ranks of a communicator. One a rank; every rank makes its own,
+/// with equal model description, options and policies, and calls the same members in the same
+/// order. Several may live at once. Nothing waits on the host but the members that say so.
+/// @tparam M a Model that is callable with the passes below
+/// @tparam C the communicator, which brings the device
+/// @tparam O the optimizer
+/// @tparam P the Policies
+template <class M, Communicator C, Optimizer O, class P = Policies<>>
+class Trainer {
+  static_assert(Model<M>,
+                "Trainer: the model needs `using Batch = ...` and `zero::Units units() const`; see "
+                "zero/model/model.hpp");
+
+ public:
+  using Context = zero::Context<C, P>;
+  using Device = typename C::Device;
+  using Parameter = typename Context::Parameter;
+  using Training = Pass<Context, true>;
+  using Evaluating = Pass<Context, false>;
+  using Batch = typename M::Batch;
+  static_assert(ModelFor<M, Training>,
+                "Trainer: the model must be callable as model(pass, batch) with a training pass");
+  static_assert(ModelFor<M, Evaluating>,
+                "Trainer: the model must be callable as model(pass, batch) with a forward-only "
+                "pass; put its backward "
+                "under `if constexpr (Pass::trains)`");
+
+  /// @param policies one Sharded<...>, one precision, in any order; defaults as in Policies
+  /// @throws InvalidArgument, OutOfMemory, CommunicationError, as Context
+  template <Policy... Q>
+  Trainer(M model, C communicator, O optimizer, Options const& options, Q...)
+      : model_(std::move(model)),
+        context_(model_, std::move(communicator), optimizer, options),
+        parameters_(context_),
+        gradients_(context_),
+        state_(context_, optimizer) {}
+  template <Policy... Q>
+  Trainer(M model, C communicator, O optimizer, Q... policies)
+      : Trainer(std::move(model), std::move(communicator), optimizer, Options{}, policies...) {}
+  Trainer(Trainer const&) = delete;
+  Trainer& operator=(Trainer const&) = delete;
+  /// Waits for the work that is under way.
+  ~Trainer() {
+    try {
+      synchronize();
+    } catch (...) {  // whoever wanted to know has asked before
+    }
+  }
+
+  /// One optimizer step over 1 to Options::accumulation micro-batches, the mean over those given;
+  /// every rank gives as many. Enqueues and returns; batches must live until the work is done
+  /// (synchronize, loss).
+  /// @throws InvalidArgument for another number of micro-batches; what the model throws;
+  /// CommunicationError
+  template <class... B>
+  requires(sizeof...(B) > 0 &&
+           (std::same_as<B, Batch> && ...)) void step(B const&... micro_batches) {
+    Batch const* const all[] = {&micro_batches...};
+    step_over(all);
+  }
+  /// The same over a range of micro-batches.
+  template <std::ranges::forward_range R>
+  requires(std::same_as<std::ranges::range_value_t<R>, Batch> &&
+           !std::same_as<std::remove_cvref_t<R>, Batch>) void step(R const& micro_batches) {
+    std::vector<Batch const*> all;
+    for (Batch const& batch : micro_batches) all.push_back(&batch);
+    step_over(all);
+  }
+
+  /// Runs the model without its backward and returns this rank's loss; waits.
+  double evaluate(Batch const& batch) {
+    evaluate([&](Evaluating& pass) { run(pass, batch); });
+    return loss();
+  }
+  /// Runs f(pass) with a forward-only pass, such as a generation step; every rank alike.
+  template <class F>
+  requires std::invocable<F&, Evaluating&>
+  void evaluate(F f) {
+    guarded([&] {
+      Evaluating pass{parameters_};
+      f(pass);
+      pass.end();
+    });
+    losses_ = 1;
+  }
+
+  /// This rank's mean loss over the micro-batches of the last step, or the loss of the last
+  /// evaluation; waits.
+  double loss() {
+    double sum = 0;
+    read_one(context_.loss(), sum);
+    return sum / static_cast<double>(losses_);
+  }
+  /// The mean of loss() over ranks, added in rank order; waits, and every rank calls it.
+  double mean_loss() {
+    std::uint64_t const mine = std::bit_cast<std::uint64_t>(loss());
+    double sum = 0;
+    for (std::uint64_t word : exchange(std::span(&mine, 1), "mean loss"))
+      sum += std::bit_cast<double>(word);
+    return sum / static_cast<double>(context_.world());
+  }
+  /// What the last step decided: norm, clip factor, skip, counts; waits.
+  /// @throws CommunicationError when the ranks' records show that they issued different collectives
+  Decision decision() {
+    Decision d;
+    read_one(context_.decision(), d);
+    if (d.diverged_rank >= 0) {
+      throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
+                               " issued other collectives than rank 0 before step " +
+                               std::to_string(context_.step) + " was decided");
+    }
+    return d;
+  }
+  /// Waits for all work; rethrows what failed in it.
+  void synchronize() {
+    context_.gathering.synchronize();
+    context_.reducing.synchronize();
+    context_.compute.synchronize();
+  }
+
+  /// A hash of all weights, padding excluded, equal at every stage and on every rank: the 64-bit
+  /// sum over elements of mix(tensor, element, bits), of the float weights where trainable, of the
+  /// parameters where frozen; waits, and every rank calls it.
+  std::uint64_t parameters_hash() {
+    std::uint64_t mine = 0;
+    auto const add_all = [&](PlacedTensor const& t, Index first, auto values) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        std::uint64_t const key =
+            mix(static_cast<std::uint64_t>(t.number), static_cast<std::uint64_t>(first) + i);
+        mine += mix(key, bits(values[i]));
+      }
+    };
+    read_weights(add_all);
+    read_frozen(add_all);
+    std::uint64_t sum = 0;
+    for (std::uint64_t word : exchange(std::span(&mine, 1), "parameters hash")) sum += word;
+    return sum;
+  }
+
+  /// Calls f(PlacedTensor, first element, std::span<float const>) for the float weights of this
+  /// rank's slices, so that the ranks together see every trainable element once at every stage;
+  /// waits.
+  template <class F>
+  void read_weights(F f) {
+    read_slices<float>(true, f, [&](int u, Index begin, Index n, float* to) {
+      Index const shift = begin - context_.shares.owned_begin(u, context_.rank());
+      if constexpr (Context::has_master) {
+        read(state_.master_slot(u), shift, n, to);
+      } else {
+        read(parameters_.kept(u), context_.shares.owned_in_parameters(u, context_.rank()) + shift,
+             n, to);
+      }
+    });
+  }
+  /// The same for the optimizer's number k, 0 to O::num_states - 1.
+  template <class F>
+  void read_state(int k, F f) {
+    read_slices<float>(true, f, [&](int u, Index begin, Index n, float* to) {
+      Index const shift = begin - context_.shares.owned_begin(u, context_.rank());
+      read(state_.state_slot(u), k * context_.shares.owned(u) + shift, n, to);
+    });
+  }
+  /// The same for the parameters of frozen tensors, as std::span<Parameter const>.
+  template <class F>
+  void read_frozen(F f) {
+    read_slices<Parameter>(false, f, [&](int u, Index begin, Index n, Parameter* to) {
+      Index const at_slice = context_.shares.sharded_parameters(u) ? 0 : begin;
+      read(parameters_.kept(u), context_.shares.frozen_begin(u) + at_slice, n, to);
+    });
+  }
+
+  M& model() { return model_; }
+  Context& context() { return context_; }
+  Parameters<Context>& parameters() { return parameters_; }
+  Gradients<Context>& gradients() { return gradients_; }
+  OptimizerState<Context, O>& optimizer_state() { return state_; }
+  MemoryPlan const& plan() const { return context_.plan; }
+
+ private:
+  static std::uint64_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+  template <class T>
+  static std::uint64_t bits(T x) {
+    return x.bits;
+  }
+
+  void step_over(std::span<Batch const* const> micro_batches) {
+    guarded([&] {
+      Index const count = static_cast<Index>(micro_batches.size());
+      if (count < 1 || count > context_.options.accumulation) {
+        throw InvalidArgument("step: " + std::to_string(count) +
+                              " micro-batches; the trainer was made for 1 to " +
+                              std::to_string(context_.options.accumulation));
+      }
+      for (Index i = 0; i < count; ++i) {
+        Training pass{parameters_, gradients_, MicroBatch{i, count}};
+        run(pass, *micro_batches[at(i)]);
+        pass.end();
+      }
+      state_.decide(gradients_, count);
+      state_.update(parameters_, gradients_);
+      parameters_.publish();
+      losses_ = count;
+      context_.compute.check();
+      context_.gathering.check();
+      context_.reducing.check();
+    });
+  }
+
+  template <class AnyPass>
+  void run(AnyPass& pass, Batch const& batch) {
+    if constexpr (std::is_void_v<decltype(model_(pass, batch))>) {
+      model_(pass, batch);
+    } else {
+      static_assert(
+          Device::host_memory,
+          "Trainer: a model that returns its loss needs a device whose memory the host may "
+          "read; on others it adds it to pass.loss() on pass.stream()");
+      std::span<double> const loss = pass.loss();
+      loss[0] += static_cast<double>(model_(pass, batch));
+    }
+  }
+
+  /// A failure on this rank ends the step on all: the others throw its text.
+  template <class F>
+  void guarded(F f) {
+    try {
+      f();
+    } catch (std::exception const& e) {
+      context_.communicator.abort("rank " + std::to_string(context_.rank()) +
+                                  " failed: " + e.what());
+      throw;
+    } catch (...) {
+      context_.communicator.abort("rank " + std::to_string(context_.rank()) + " failed");
+      throw;
+    }
+  }
+
+  std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
+    std::vector<std::uint64_t> all;
+    guarded([&] { all = context_.exchange(words, what); });
+    return all;
+  }
+
+  template <class T>
+  void read(Slot<Device>& slot, Index begin, Index n, T* to) {
+    auto claim = slot.template on<T>(context_.compute);
+    copy_out(context_.compute, to, View<T const, Device>(claim.view(begin, n)));
+    claim.end();
+    context_.compute.synchronize();
+  }
+  template <class T>
+  void read_one(Slot<Device>& slot, T& to) {
+    read(slot, 0, 1, &to);
+  }
+
+  /// Brings this rank's slice of each unit's trainable, or frozen, part to the host in tiles and
+  /// hands out the pieces.
+  template <class T, class F, class Read>
+  void read_slices(bool trainable, F f, Read read_range) {
+    constexpr Index tile = Index{1} << 18;
+    synchronize();
+    Layout const& layout = context_.layout;
+    std::vector<T> host;
+    for (int u = 0; u < layout.size(); ++u) {
+      Index const slice = trainable ? layout.slice(u) : layout.frozen_slice(u);
+      Index const begin = trainable ? layout.slice_begin(u, context_.rank())
+                                    : layout.frozen_slice_begin(u, context_.rank());
+      for (Index done = 0; done < slice; done += tile) {
+        Index const n = std::min(tile, slice - done);
+        host.resize(at(n));
+        read_range(u, begin + done, n, host.data());
+        layout.pieces(u, trainable, begin + done, n, [&](PlacedTensor const& t, Piece const& p) {
+          f(t, p.first, std::span<T const>(host.data() + p.begin, at(p.elements)));
+        });
+      }
+    }
+  }
+
+  M model_;
+  Context context_;
+  Parameters<Context> parameters_;
+  Gradients<Context> gradients_;
+  OptimizerState<Context, O> state_;
+  Index losses_ = 1;
+};
+
+template <class M, class C, class O, Policy... Q>
+Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+template <class M, class C, class O, Policy... Q>
+Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+
+}  // namespace zero
