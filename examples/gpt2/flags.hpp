@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The command line of gpt2: one table of flags, from which arguments are read and --help is
+// written. What is wrong is refused in one sentence before anything else happens.
+
+#include <zero/core/error.hpp>
+
+#include <gpt2/settings.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gpt2 {
+
+/// A command line that cannot be run; the text is one sentence for the user.
+struct WrongFlag : zero::InvalidArgument {
+  using zero::InvalidArgument::InvalidArgument;
+};
+
+/// One flag: `--name VALUE`, or `--name` alone where `value` is empty.
+struct Flag {
+  std::string name;
+  std::string value;  ///< how --help calls the value
+  std::string help;
+  std::function<void(Settings&, std::string const&)> read;  ///< throws WrongFlag
+};
+
+namespace detail {
+
+[[noreturn]] inline void refuse(std::string const& sentence) {
+  throw WrongFlag("gpt2: " + sentence);
+}
+
+inline std::string quoted(std::string const& text) { return "'" + text + "'"; }
+
+/// All of `text` as a number of type T in [low, high].
+template <class T>
+T number(std::string const& flag, std::string const& text, T low, T high,
+         std::string const& wanted) {
+  T value{};
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool const whole_text = error == std::errc{} && end == text.data() + text.size();
+  if (!whole_text || !(value >= low && value <= high)) {
+    refuse(flag + " wants " + wanted + ", not " + quoted(text));
+  }
+  return value;
+}
+
+template <class T>
+Flag whole(std::string name, std::string help, T low, T high,
+           std::function<void(Settings&, T)> set) {
+  auto read = [=](Settings& settings, std::string const& text) {
+    std::string const wanted =
+        "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+    set(settings, number<T>(name, text, low, high, wanted));
+  };
+  return {name, "N", std::move(help), read};
+}
+
+template <class T>
+Flag choice(std::string name, std::string help, std::vector<std::pair<std::string, T>> values,
+            std::function<void(Settings&, T)> set) {
+  std::string all;
+  for (auto const& [word, value] : values) all += (all.empty() ? "" : "|") + word;
+  auto read = [=](Settings& settings, std::string const& text) {
+    for (auto const& [word, value] : values) {
+      if (text == word) return set(settings, value);
+    }
+    refuse(name + " wants " + all + ", not " + quoted(text));
+  };
+  return {name, all, std::move(help), read};
+}
+
+inline Flag file(std::string name, std::string value, std::string help,
+                 std::string Settings::*where) {
+  auto read = [=](Settings& settings, std::string const& text) {
+    if (text.empty()) refuse(name + " wants a file");
+    settings.*where = text;
+  };
+  return {name, std::move(value), std::move(help), read};
+}
+
+}  // namespace detail
+
+/// Every flag of gpt2. A flag that is added here is read, checked and listed.
+inline std::vector<Flag> const& all_flags() {
+  using detail::choice;
+  using detail::file;
+  using detail::whole;
+  using S = Settings;
+  static std::vector<Flag> const flags{
+      whole<int>("--stage", "ZeRO stage", 0, 3, [](S& s, int v) { s.stage = v; }),
+      whole<int>("--ranks", "ranks, as threads", 1, 1024, [](S& s, int v) { s.ranks = v; }),
+      whole<Index>("--steps", "steps of the whole schedule; its first tenth warms up", 1,
+                   1'000'000'000, [](S& s, Index v) { s.steps = v; }),
+      whole<Index>("--stop-after", "stop after so many of the steps", 1, 1'000'000'000,
+                   [](S& s, Index v) { s.stop_after = v; }),
+      whole<Index>("--batch", "samples of one rank's micro-batch", 1, 65536,
+                   [](S& s, Index v) { s.batch = v; }),
+      whole<Index>("--accumulation", "micro-batches of a step", 1, 65536,
+                   [](S& s, Index v) { s.accumulation = v; }),
+      choice<zero::Reduction>(
+          "--reduce",
+          "when gradients are summed over ranks; else stages 0-1 at the boundary, 2-3 a "
+          "micro-batch",
+          {{"boundary", zero::Reduction::boundary}, {"micro-batch", zero::Reduction::micro_batch}},
+          [](S& s, zero::Reduction v) { s.reduction = v; }),
+      choice<Precision>("--precision", "type of parameters and gradients",
+                        {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
+                        [](S& s, Precision v) { s.precision = v; }),
+      whole<Index>("--layers", "transformer blocks", 1, 1000,
+                   [](S& s, Index v) { s.size.layers = v; }),
+      whole<Index>("--width", "of the residual stream", 1, 65536,
+                   [](S& s, Index v) { s.size.width = v; }),
+      whole<Index>("--heads", "of attention; they divide the width", 1, 65536,
+                   [](S& s, Index v) { s.size.heads = v; }),
+      whole<Index>("--context", "tokens (bytes) of a sample", 1, 65536,
+                   [](S& s, Index v) { s.size.context = v; }),
+      whole<std::uint64_t>("--seed", "of initial values, order of samples and generated text", 0,
+                           std::numeric_limits<std::uint64_t>::max(),
+                           [](S& s, std::uint64_t v) { s.seed = v; }),
+      {"--lr", "X", "AdamW's learning rate after the warm-up",
+       [](S& s, std::string const& text) {
+         s.learning_rate = detail::number<double>("--lr", text, 0, 1000, "a number from 0 to 1000");
+       }},
+      whole<int>("--prefetch", "visits by which stage 3 gathers ahead", 0, 64,
+                 [](S& s, int v) { s.prefetch = v; }),
+      whole<Index>(
+          "--bucket",
+          "elements up to which neighbouring units are reduced as one group; 0: each alone", 0,
+          Index{1} << 40, [](S& s, Index v) { s.bucket = v; }),
+      file("--text", "FILE", "text to train on, its bytes are tokens; else the fortunes",
+           &Settings::text),
+      file("--metrics", "FILE.jsonl|.csv", "write a row a step", &Settings::metrics),
+      {"--json", "", "end with one line of JSON", [](S& s, std::string const&) { s.json = true; }},
+      {"--help", "", "list the flags", [](S& s, std::string const&) { s.help = true; }},
+  };
+  return flags;
+}
+
+/// What --help prints.
+inline std::string help_text() {
+  std::string text =
+      "gpt2: trains a GPT-2 on text, its training state sharded over ranks (ZeRO stages 0 to "
+      "3).\n\n";
+  std::size_t widest = 0;
+  for (Flag const& flag : all_flags())
+    widest = std::max(widest, flag.name.size() + 1 + flag.value.size());
+  for (Flag const& flag : all_flags()) {
+    std::string left = flag.name + " " + flag.value;
+    left.resize(widest + 2, ' ');
+    text += "  " + left + flag.help + "\n";
+  }
+  return text;
+}
+
+/// @throws WrongFlag for settings that are possible each and impossible together
+inline void check(Settings const& s) {
+  using detail::refuse;
+  auto const n = [](Index value) { return std::to_string(value); };
+  if (s.size.width % s.size.heads != 0) {
+    refuse("--heads " + n(s.size.heads) + " does not divide --width " + n(s.size.width));
+  }
+  if (s.stop_after && *s.stop_after > s.steps) {
+    refuse("--stop-after " + n(*s.stop_after) + " is more than --steps " + n(s.steps));
+  }
+  if (s.batch * s.size.context > std::numeric_limits<std::int32_t>::max()) {
+    refuse("--batch " + n(s.batch) + " times --context " + n(s.size.context) +
+           " is more tokens than a matrix of BLAS has rows, 2147483647");
+  }
+  if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
+    refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));
+  }
+}
+
+/// Reads `--flag VALUE` and `--flag=VALUE`.
+/// @param arguments without the program's name
+/// @throws WrongFlag in one sentence: unknown, given twice, without its value or with one it has
+/// not, a value that is
+///   none, settings that are impossible together
+inline Settings read_flags(std::span<char const* const> arguments) {
+  using detail::refuse;
+  Settings settings;
+  std::vector<std::string> seen;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string const argument = arguments[i];
+    std::size_t const equals = argument.find('=');
+    std::string const name = argument.substr(0, equals);
+    auto const flag = std::ranges::find(all_flags(), name, &Flag::name);
+    if (flag == all_flags().end())
+      refuse("there is no flag " + detail::quoted(name) + ", see --help");
+    if (std::ranges::find(seen, name) != seen.end()) refuse(name + " is given twice");
+    seen.push_back(name);
+    std::string value;
+    if (flag->value.empty()) {
+      if (equals != std::string::npos) refuse(name + " takes no value");
+    } else if (equals != std::string::npos) {
+      value = argument.substr(equals + 1);
+    } else if (i + 1 < arguments.size() && !std::string_view(arguments[i + 1]).starts_with("--")) {
+      value = arguments[++i];
+    } else {
+      refuse(name + " wants a value: " + flag->value);
+    }
+    flag->read(settings, value);
+  }
+  if (!settings.help) check(settings);
+  return settings;
+}
+
+}  // namespace gpt2

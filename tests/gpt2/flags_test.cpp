@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <gpt2/flags.hpp>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+gpt2::Settings read(std::vector<char const*> const& arguments) {
+  return gpt2::read_flags(arguments);
+}
+
+void refused(std::vector<char const*> const& arguments, std::string const& sentence) {
+  INFO(sentence);
+  CHECK_THROWS_WITH_AS(read(arguments), ("gpt2: " + sentence).c_str(), gpt2::WrongFlag);
+}
+
+TEST_CASE("no flag is the default run: stage 3, four ranks, bf16, one micro-batch a step") {
+  auto const s = read({});
+  CHECK(s.stage == 3);
+  CHECK(s.ranks == 4);
+  CHECK(s.precision == gpt2::Precision::bf16);
+  CHECK(s.accumulation == 1);
+  CHECK_FALSE(s.reduction.has_value());
+  CHECK(s.prefetch == 1);
+  CHECK(s.bucket == 0);
+  CHECK(s.last_step() == s.steps);
+  CHECK(s.warm_up() == s.steps / 10);
+  CHECK_FALSE(s.json);
+  CHECK_FALSE(s.help);
+}
+
+TEST_CASE("every flag sets what it names") {
+  auto const s = read({"--stage",        "2",
+                       "--ranks",        "3",
+                       "--steps",        "50",
+                       "--stop-after",   "7",
+                       "--batch",        "5",
+                       "--accumulation", "6",
+                       "--reduce",       "boundary",
+                       "--precision",    "fp32",
+                       "--layers",       "9",
+                       "--width",        "60",
+                       "--heads",        "12",
+                       "--context",      "33",
+                       "--seed",         "18446744073709551615",
+                       "--lr",           "2.5e-4",
+                       "--prefetch",     "0",
+                       "--bucket",       "1000000",
+                       "--text",         "a b.txt",
+                       "--metrics",      "out.csv",
+                       "--json"});
+  CHECK(s.stage == 2);
+  CHECK(s.ranks == 3);
+  CHECK(s.steps == 50);
+  CHECK(s.last_step() == 7);
+  CHECK(s.warm_up() == 5);
+  CHECK(s.batch == 5);
+  CHECK(s.accumulation == 6);
+  CHECK(s.reduction == zero::Reduction::boundary);
+  CHECK(s.precision == gpt2::Precision::fp32);
+  CHECK(s.size.layers == 9);
+  CHECK(s.size.width == 60);
+  CHECK(s.size.heads == 12);
+  CHECK(s.size.context == 33);
+  CHECK(s.seed == 18446744073709551615u);
+  CHECK(s.learning_rate == 2.5e-4);
+  CHECK(s.prefetch == 0);
+  CHECK(s.bucket == 1000000);
+  CHECK(s.text == "a b.txt");
+  CHECK(s.metrics == "out.csv");
+  CHECK(s.json);
+  CHECK(s.tokens_a_step() == 5 * 33 * 6 * 3);
+  CHECK(read({"--reduce=micro-batch"}).reduction == zero::Reduction::micro_batch);
+  CHECK(read({"--text=a=b"}).text == "a=b");
+}
+
+TEST_CASE("a flag that does not exist, or twice, or that is none, is refused") {
+  refused({"--stages", "3"}, "there is no flag '--stages', see --help");
+  refused({"train"}, "there is no flag 'train', see --help");
+  refused({"-h"}, "there is no flag '-h', see --help");
+  refused({""}, "there is no flag '', see --help");
+  refused({"--ranks", "2", "--ranks=2"}, "--ranks is given twice");
+}
+
+TEST_CASE("a value that is missing or too much is refused") {
+  refused({"--steps"}, "--steps wants a value: N");
+  refused({"--steps", "--json"}, "--steps wants a value: N");
+  refused({"--metrics"}, "--metrics wants a value: FILE.jsonl|.csv");
+  refused({"--json=1"}, "--json takes no value");
+  refused({"--json", "1"}, "there is no flag '1', see --help");
+  refused({"--text="}, "--text wants a file");
+}
+
+TEST_CASE("a value that is no number of its range is refused") {
+  std::string const steps = "--steps wants a whole number from 1 to 1000000000, not ";
+  for (std::string const bad : {"", "x", "-3", "0", "1.5", "1e3", "+5", " 5", "5 ", "5x", "0x10",
+                                "1000000001", "99999999999999999999999"}) {
+    refused({"--steps", bad.c_str()}, steps + "'" + bad + "'");
+  }
+  refused({"--stage", "4"}, "--stage wants a whole number from 0 to 3, not '4'");
+  refused({"--stage", "-1"}, "--stage wants a whole number from 0 to 3, not '-1'");
+  refused({"--ranks", "0"}, "--ranks wants a whole number from 1 to 1024, not '0'");
+  refused({"--ranks", "4294967297"},
+          "--ranks wants a whole number from 1 to 1024, not '4294967297'");
+  refused({"--seed", "-1"}, "--seed wants a whole number from 0 to 18446744073709551615, not '-1'");
+  refused({"--seed", "18446744073709551616"},
+          "--seed wants a whole number from 0 to 18446744073709551615, not '18446744073709551616'");
+  refused({"--prefetch", "65"}, "--prefetch wants a whole number from 0 to 64, not '65'");
+  refused({"--bucket", "-1"}, "--bucket wants a whole number from 0 to 1099511627776, not '-1'");
+  for (std::string const bad : {"nan", "inf", "-1e-3", "1e400", "0.1f", "", "one", "1001"}) {
+    refused({"--lr", bad.c_str()}, "--lr wants a number from 0 to 1000, not '" + bad + "'");
+  }
+}
+
+TEST_CASE("a word that is none of a flag's is refused") {
+  refused({"--reduce", "always"}, "--reduce wants boundary|micro-batch, not 'always'");
+  refused({"--precision", "fp16"}, "--precision wants fp32|bf16, not 'fp16'");
+  refused({"--precision", ""}, "--precision wants fp32|bf16, not ''");
+}
+
+TEST_CASE("settings that are impossible together are refused") {
+  refused({"--width", "100", "--heads", "3"}, "--heads 3 does not divide --width 100");
+  refused({"--steps", "10", "--stop-after", "11"}, "--stop-after 11 is more than --steps 10");
+  refused({"--stop-after", "11", "--steps", "10"}, "--stop-after 11 is more than --steps 10");
+  refused({"--batch", "65536", "--context", "65536"},
+          "--batch 65536 times --context 65536 is more tokens than a matrix of BLAS has rows, "
+          "2147483647");
+  refused({"--metrics", "run.json"},
+          "--metrics wants a file that ends in .jsonl or .csv, not 'run.json'");
+}
+
+TEST_CASE("--help lists every flag, whatever else is said") {
+  std::string const text = gpt2::help_text();
+  for (auto const& flag : gpt2::all_flags())
+    CHECK(text.find("  " + flag.name + " " + flag.value) != std::string::npos);
+  CHECK(read({"--help", "--width", "3", "--heads", "2"}).help);
+}
+
+}  // namespace
