@@ -4,7 +4,7 @@
 // what they are in, and disagreement is found; between them each rank does its part on the others'
 // memory; the second ends it.
 
-#include <zero/core/where.hpp>
+#include <zero/comm/entry.hpp>
 
 #include <array>
 #include <atomic>
@@ -18,14 +18,11 @@
 
 namespace zero {
 
-/// What a rank says when it enters a collective.
+/// What a rank brings to a collective: its entry, and its memory.
 struct Post {
-  std::string_view operation{};
+  Entry entry{};
   void const* input = nullptr;
   void* output = nullptr;
-  Index slice_elements = 0;
-  Index element_bytes = 0;
-  Where where{};
 };
 
 /// The meeting place of `size` ranks; one object a world, shared by all. Nothing in it waits longer
@@ -130,13 +127,9 @@ class Meeting {
     Post const& first = c.posts.front();
     for (int q = 1; q < size_; ++q) {
       Post const& other = c.posts[at(q)];
-      bool const same =
-          other.operation == first.operation && other.slice_elements == first.slice_elements &&
-          other.element_bytes == first.element_bytes && other.where.unit == first.where.unit &&
-          other.where.phase == first.where.phase && other.where.step == first.where.step;
-      if (!same) {
-        fail("ranks issued different collectives: rank 0 is in " + text(first) + ", rank " +
-             std::to_string(q) + " is in " + text(other));
+      if (!same_collective(other.entry, first.entry)) {
+        fail("ranks issued different collectives: rank 0 is in " + describe(first.entry) +
+             ", rank " + std::to_string(q) + " is in " + describe(other.entry));
       }
     }
   }
@@ -149,17 +142,15 @@ class Meeting {
       if (ended_[at(q)] != 0) who += " (has ended)";
       for (Channel const& other : channels_) {
         if (&other != &c && other.seats[at(q)].here)
-          who += " (is in " + text(other.seats[at(q)].post) + ")";
+          who += " (is in " + describe(other.seats[at(q)].post.entry) + ")";
       }
     }
-    return "rank " + std::to_string(rank) + " waits in " + text(post) + " for " + who +
+    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
+    return "rank " + std::to_string(rank) + " waits in " + describe(post.entry) + ", number " +
+           std::to_string(number) + " on channel " + std::to_string(&c - channels_.data()) +
+           ", for " + who +
            (gone ? ", which will not come"
                  : ", which did not come within " + std::to_string(timeout_.count()) + " ms");
-  }
-
-  static std::string text(Post const& post) {
-    return std::string(post.operation) + " of " + std::to_string(post.slice_elements) + " x " +
-           std::to_string(post.element_bytes) + " bytes a rank, " + describe(post.where);
   }
 
   [[noreturn]] void fail(std::string reason) {

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ranks as threads of one process. Sums are made in rank order, in float (double for double), and
-// rounded once, so that the bits of a result depend on the world size and on nothing else.
+// Ranks as threads of one process.
 
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/meeting.hpp>
-#include <zero/core/dtype.hpp>
+#include <zero/comm/rank_order_sum.hpp>
 #include <zero/device/host.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
-#include <type_traits>
 
 namespace zero {
 
@@ -74,27 +71,13 @@ class ThreadCommunicator {
   }
 
  private:
-  /// Sums elements [begin, begin + n) of all inputs in rank order; store(i, count, values) takes
-  /// them in blocks.
+  /// Sums elements [begin, begin + n) of all inputs in rank order.
   template <class T, class Store>
   static void sum(std::span<Post const> posts, Index begin, Index n, Store store) {
-    using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    constexpr Index block = 512;
-    Accumulator total[block];
-    T rounded[block];
-    for (Index i = 0; i < n; i += block) {
-      Index const count = std::min(block, n - i);
-      for (std::size_t q = 0; q < posts.size(); ++q) {
-        T const* const x = static_cast<T const*>(posts[q].input) + begin + i;
-        if (q == 0) {
-          for (Index k = 0; k < count; ++k) total[k] = static_cast<Accumulator>(x[k]);
-        } else {
-          for (Index k = 0; k < count; ++k) total[k] += static_cast<Accumulator>(x[k]);
-        }
-      }
-      for (Index k = 0; k < count; ++k) rounded[k] = static_cast<T>(total[k]);
-      store(i, count, rounded);
-    }
+    auto const input = [&](int rank) {
+      return static_cast<T const*>(posts[at(rank)].input) + begin;
+    };
+    rank_order_sum<T>(static_cast<int>(posts.size()), n, input, store);
   }
 
   template <class T, class In, class Out, class Part>
@@ -103,8 +86,9 @@ class ThreadCommunicator {
       throw Error("a collective's arguments must be ordered on one stream");
     out.stream().enqueue([meeting = meeting_.get(), rank = rank_, channel = channel_, operation,
                           from = in.view(), to = out.view(), n, where, part] {
-      Post const post{operation, D::resolve(from.address()), D::resolve(to.address()),
-                      n,         Index{sizeof(T)},           where};
+      Post const post{{operation, n, Index{sizeof(T)}, where},
+                      D::resolve(from.address()),
+                      D::resolve(to.address())};
       meeting->meet(rank, channel, post,
                     [&](std::vector<Post> const& posts) { part(posts, rank, n); });
     });
