@@ -44,7 +44,7 @@ lane() {
   fi
   configured=$SECONDS
   if ! cmake --build --preset "$preset" -j "$jobs" >"$log" 2>&1; then
-    grep -vE '^\[[0-9]+/[0-9]+\]' "$log" | head -n 120
+    grep -vE '^\[[0-9]+/[0-9]+\]' "$log" | cut -c 1-400 | head -n 120
     echo "$preset: does not build, all of it is in $log"
     failed=$((failed + 1))
     return

@@ -41,7 +41,7 @@ struct ActivationGradients {
 /// All activations of a GPT-2 for one micro-batch of `batch` sequences of `length` tokens.
 template <Real T>
 class Activations {
-public:
+ public:
   AttentionShape shape;
   std::vector<BlockActivations<T>> blocks;
   std::span<T> stream;  // the last block's output
@@ -60,10 +60,16 @@ public:
     carve(parts, size, batch, length, trains);
   }
 
-  /// Elements allocated so far.
-  Index elements() const { return std::ssize(memory_); }
+  /// Bytes that a pass over such a micro-batch takes.
+  static Index bytes(Configuration const& size, Index batch, Index length, bool trains) {
+    Activations a;
+    a.blocks.resize(at(size.layers));
+    Carver measure;
+    a.carve(measure, size, batch, length, trains);
+    return measure.used * static_cast<Index>(sizeof(T));
+  }
 
-private:
+ private:
   /// Hands out parts of a buffer, each from a multiple of 64 bytes on; without a buffer it only
   /// counts.
   struct Carver {

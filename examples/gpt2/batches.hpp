@@ -6,6 +6,7 @@
 #include <zero/model/sample_order.hpp>
 
 #include <gpt2/model.hpp>
+#include <gpt2/settings.hpp>
 
 #include <cstdint>
 #include <span>
@@ -25,6 +26,15 @@ struct BatchShape {
 
   Index samples_a_step() const { return batch * accumulation * world; }
 };
+
+/// One rank's share of a run's steps.
+inline BatchShape batch_shape(Settings const& settings, int rank) {
+  return {.context = settings.size.context,
+          .batch = settings.batch,
+          .accumulation = settings.accumulation,
+          .rank = rank,
+          .world = settings.ranks};
+}
 
 namespace detail {
 
@@ -53,7 +63,7 @@ inline Index num_samples(std::string_view text, Index context) {
 
 /// Batches of one rank. The text outlives it.
 class Batches {
-public:
+ public:
   /// @throws zero::InvalidArgument when the text has not the samples of one step
   Batches(std::string_view training, std::string_view validation, BatchShape shape,
           std::uint64_t seed)
@@ -111,7 +121,7 @@ public:
     return batches;
   }
 
-private:
+ private:
   std::string_view training_;
   std::string_view validation_;
   BatchShape shape_;

@@ -33,7 +33,7 @@ struct TokenBatch {
 /// The loss is the mean cross entropy over the tokens of a micro-batch.
 template <Real T>
 class BasicGpt2 {
-public:
+ public:
   using Batch = TokenBatch;
 
   /// @throws zero::InvalidArgument when no model has these sizes
@@ -75,7 +75,7 @@ public:
     return logits;
   }
 
-private:
+ private:
   static std::span<T const> read(std::span<T> values) { return values; }
 
   template <class Pass, std::size_t N, class Lease>

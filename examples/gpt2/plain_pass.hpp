@@ -19,7 +19,7 @@ namespace gpt2 {
 /// @tparam G type of the gradients
 template <class P, class G = P>
 class PlainMemory {
-public:
+ public:
   /// @param seed of the initial values; tensors are numbered through all units
   PlainMemory(zero::Units const& units, std::uint64_t seed) {
     zero::Index number = 0;
@@ -54,7 +54,7 @@ public:
 /// @tparam Trains whether the model makes its backward
 template <class P, class G, bool Trains>
 class PlainPass {
-public:
+ public:
   static constexpr bool trains = Trains;
   using Parameter = P;
   using Gradient = G;
@@ -83,7 +83,7 @@ public:
   std::span<double> loss() { return {&loss_, 1}; }
   std::span<float const> loss_scale() const { return {&scale_, 1}; }
 
-private:
+ private:
   PlainMemory<P, G>* memory_;
   double loss_ = 0;
   float scale_ = 1;

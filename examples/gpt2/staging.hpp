@@ -19,7 +19,7 @@ namespace gpt2 {
 /// Memory for one unit's parameters and gradients in T, allocated when first needed.
 template <Real T>
 class Staging {
-public:
+ public:
   /// The tensors of a lease as T, valid until the next call and while the lease lives.
   /// @tparam P how parameters are stored
   /// @tparam N number of tensors
@@ -64,7 +64,7 @@ public:
     }
   }
 
-private:
+ private:
   template <class E, std::size_t N, class Lease>
   static std::array<std::span<E>, N> spans(Lease const& lease) {
     std::array<std::span<E>, N> result;

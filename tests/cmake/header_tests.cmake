@@ -30,6 +30,7 @@ function(zero_header_tests kind)
   set(main ${CMAKE_CURRENT_BINARY_DIR}/${kind}/main.cpp)
   file(CONFIGURE OUTPUT ${main} CONTENT "int main() {}\n")
   add_executable(${kind}.linked_twice ${main} $<TARGET_OBJECTS:${kind}>)
+  set_target_properties(${kind}.linked_twice PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(${kind}.linked_twice
     PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${kind}.archive> ${arg_LIBRARIES})
 endfunction()

@@ -24,7 +24,7 @@ namespace zero {
 template <class S>
 concept Stream = std::movable<S> &&
     requires(S& stream, typename S::Event& event, typename S::Event const& recorded) {
-  requires std::movable<typename S::Event>;
+  requires std::movable<typename S::Event> && std::default_initializable<typename S::Event>;
   { stream.record(event) }
   noexcept;
   stream.wait(recorded);
@@ -39,13 +39,15 @@ concept Stream = std::movable<S> &&
 ///   until it is destroyed; contents are unspecified (models in this library fill them with NaN).
 ///   Throws OutOfMemory.
 /// - stream(), event(): owners. ledger(): the counters of this device's memory.
+/// - Buffer{} owns nothing; Event{} is complete and is replaced by one of event() before it is
+/// recorded.
 /// One rank uses one device, from one host thread. Other ranks' communicators may read its memory.
 template <class D>
 concept Device = requires(D& device, Index bytes, std::string_view kind) {
   { D::host_memory } -> std::convertible_to<bool>;
   requires Stream<typename D::Stream>;
   requires std::same_as<typename D::Event, typename D::Stream::Event>;
-  requires std::movable<typename D::Buffer>;
+  requires std::movable<typename D::Buffer> && std::default_initializable<typename D::Buffer>;
   { device.allocate(bytes, kind) } -> std::same_as<typename D::Buffer>;
   { device.allocate(bytes, kind).address() } -> std::same_as<std::byte*>;
   { device.stream() } -> std::same_as<typename D::Stream>;

@@ -14,8 +14,8 @@ namespace zero {
 /// - copy(s, to, from): the bits of from; sizes and types are equal
 /// - assign(s, to, from): to[i] = from[i], through float, rounded once; sizes are equal
 /// - add(s, to, from): to[i] += from[i] in float, rounded once
-/// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements from or to host memory
-/// that outlives the work
+/// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements of any trivially copyable
+/// type from or to host memory that outlives the work
 /// - add_squares(s, from, record, unit): record[0] += sum of from[i]^2, in double, in an order that
 /// depends only on
 ///   from.size() and on nothing else; where the sum is not finite and record[1] is 0, record[1] =
@@ -24,9 +24,12 @@ namespace zero {
 template <class D, class P, class G>
 concept HasElementwise = Device<D> &&
     requires(typename D::Stream& s, View<P, D> p, View<G, D> g, View<float, D> f,
-             View<double, D> record, float* host, Index unit) {
+             View<double, D> record, P* host_p, G* host_g, float* host, double* host_record,
+             Index unit) {
   fill_zero(s, p);
   fill_zero(s, g);
+  fill_zero(s, f);
+  fill_zero(s, record);
   copy(s, p, View<P const, D>(p));
   copy(s, record, View<double const, D>(record));
   assign(s, f, View<G const, D>(g));
@@ -34,8 +37,13 @@ concept HasElementwise = Device<D> &&
   assign(s, p, View<float const, D>(f));
   add(s, f, View<G const, D>(g));
   add(s, g, View<G const, D>(g));
+  copy_in(s, g, host_g);
   copy_in(s, f, host);
+  copy_in(s, record, host_record);
+  copy_out(s, host_p, View<P const, D>(p));
+  copy_out(s, host_g, View<G const, D>(g));
   copy_out(s, host, View<float const, D>(f));
+  copy_out(s, host_record, View<double const, D>(record));
   add_squares(s, View<G const, D>(g), record, unit);
   add_squares(s, View<float const, D>(f), record, unit);
 };

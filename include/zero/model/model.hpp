@@ -32,14 +32,22 @@ concept ModelFor = Model<M> && requires(M& model, P& pass, typename M::Batch con
   model(pass, batch);
 };
 
-/// The model's own order of visits, or the default.
+/// Everything that is planned from: what a model is made of and the order in which it is used.
+struct Description {
+  Units units;
+  Schedule schedule;
+};
+
+/// The model's units, and its own order of visits or the default.
 template <Model M>
-Schedule schedule_of(M const& model, int num_units) {
+Description describe(M const& model) {
+  Description d{model.units(), {}};
   if constexpr (HasSchedule<M>) {
-    return model.schedule();
+    d.schedule = model.schedule();
   } else {
-    return default_schedule(num_units);
+    d.schedule = default_schedule(static_cast<int>(d.units.size()));
   }
+  return d;
 }
 
 }  // namespace zero

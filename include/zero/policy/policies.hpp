@@ -22,8 +22,11 @@ struct Pick<Kind, Default, First, Rest...> {
 }  // namespace detail
 
 /// The compile-time choices of one trainer: Sharded<0> and Fp32 unless the pack says otherwise.
-template <Policy... P>
+template <class... P>
 struct Policies {
+  static_assert((Policy<P> && ...),
+                "Policies: every argument must be a policy, such as Sharded<3> or Bf16Mixed; "
+                "Options come before the policies");
   static constexpr int count(PolicyKind kind) { return (0 + ... + int{P::kind == kind}); }
   static_assert(count(PolicyKind::sharding) <= 1,
                 "Policies: more than one sharding policy was given");
@@ -31,7 +34,13 @@ struct Policies {
 
   using Sharding = typename detail::Pick<PolicyKind::sharding, Sharded<0>, P...>::type;
   using Precision = typename detail::Pick<PolicyKind::precision, Fp32, P...>::type;
-  static_assert(ShardingPolicy<Sharding> && PrecisionPolicy<Precision>);
+  static_assert(ShardingPolicy<Sharding>,
+                "Policies: a sharding policy needs shards_optimizer, shards_gradients, "
+                "shards_parameters, each implying the one before it, optimizer_tier and "
+                "parameter_tier; see zero/policy/sharded.hpp");
+  static_assert(PrecisionPolicy<Precision>,
+                "Policies: a precision needs the types Parameter and Gradient, and has_master, "
+                "which may be false only where Parameter is float; see zero/policy/precision.hpp");
 };
 
 }  // namespace zero

@@ -69,13 +69,13 @@ class Context : Requirements<C, P> {
   /// every planned
   ///   buffer, when the plan does not fit the device's limit; CommunicationError, naming the first
   ///   difference, when ranks were built differently
-  Context(Units model_units, Schedule schedule, C ranks, Index num_states,
-          Options const& run_options)
-      : units((validate(run_options), std::move(model_units))),
+  Context(Description model, C ranks, Index num_states, Options const& run_options)
+      : units((validate(run_options), std::move(model.units))),
         options(run_options),
         layout(units, ranks.size()),
         shares(layout, Facts::of<P>(num_states), options),
-        timeline((validate(schedule, units), std::move(schedule)), layout, shares, options),
+        timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
+                 options),
         plan(layout, shares, timeline),
         communicator(std::move(ranks)),
         compute(device().stream()),
@@ -94,9 +94,7 @@ class Context : Requirements<C, P> {
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
   Context(M const& model, C ranks, O const&, Options const& run_options, Q...)
-      : Context(Units(model.units()),
-                schedule_of(model, static_cast<int>(Units(model.units()).size())), std::move(ranks),
-                O::num_states, run_options) {}
+      : Context(describe(model), std::move(ranks), O::num_states, run_options) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
 

@@ -66,6 +66,14 @@ class Pass {
             GradientLease<Pass>(*this, unit, visit, fill == Fill::overwrite)};
   }
 
+  /// A forward-only pass has none; says so where it is called.
+  template <class... A>
+  void backward(A const&...) requires(!Trains) {
+    static_assert(Trains && sizeof...(A) == 0,
+                  "Pass: a forward-only pass has no backward; put the model's backward under `if "
+                  "constexpr (Pass::trains)`");
+  }
+
   /// One element of device memory: the model adds its loss to it on stream().
   View<double, Device> loss() const { return loss_.view(0, 1); }
   /// One element of device memory, which multiplies the gradient of the loss.

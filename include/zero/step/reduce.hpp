@@ -246,7 +246,7 @@ class Reduce {
     if (!context_.shares.accumulates()) {
       if (!late) return;  // the slot is what is kept, or the reduction wrote there
       auto kept = kept_[u].template on<G>(context_.reducing);
-      combine(kept.view(begin, n), sums, false);
+      add(context_.reducing, kept.view(begin, n), View<G const, D>(sums));
     } else if (!context_.shares.boundary()) {
       auto sum = accumulators_[u].template on<float>(context_.reducing);
       combine(sum.view(begin, n), sums, overwrite);

@@ -17,14 +17,21 @@ namespace zero {
 /// with equal model description, options and policies, and calls the same members in the same
 /// order. Several may live at once. Nothing waits on the host but the members that say so.
 /// @tparam M a Model that is callable with the passes below
-/// @tparam C the communicator, which brings the device
-/// @tparam O the optimizer
+/// @tparam C the Communicator, which brings the device
+/// @tparam O the Optimizer
 /// @tparam P the Policies
-template <class M, Communicator C, Optimizer O, class P = Policies<>>
+template <class M, class C, class O, class P = Policies<>>
 class Trainer {
   static_assert(Model<M>,
                 "Trainer: the model needs `using Batch = ...` and `zero::Units units() const`; see "
                 "zero/model/model.hpp");
+  static_assert(Communicator<C>,
+                "Trainer: the communicator needs Device, rank(), size(), device(), channel(i) and "
+                "abort(text) noexcept; see zero/comm/communicator.hpp");
+  static_assert(Optimizer<O>,
+                "Trainer: the optimizer needs num_states, learning_rate(t), constants(t) and "
+                "direction(constants, weight, gradient, states, decay), and must be trivially "
+                "copyable; see zero/optim/optimizer.hpp");
 
  public:
   using Context = zero::Context<C, P>;
@@ -299,9 +306,9 @@ class Trainer {
   Index losses_ = 1;
 };
 
-template <class M, class C, class O, Policy... Q>
+template <class M, class C, class O, class... Q>
 Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;
-template <class M, class C, class O, Policy... Q>
+template <class M, class C, class O, class... Q>
 Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;
 
 }  // namespace zero

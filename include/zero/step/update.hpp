@@ -34,12 +34,12 @@ void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradient
     auto const state_view = states.view(0, n * O::num_states);
     if constexpr (X::has_master) {
       auto master = state.master_slot(u).template on<float>(stream);
-      zero::update(stream, Update<O, G, P, D>{state.optimizer(), sums, master.view(0, n),
-                                              state_view, owned, segment_view, decision_view});
+      update(stream, Update<O, G, P, D>{state.optimizer(), sums, master.view(0, n), state_view,
+                                        owned, segment_view, decision_view});
     } else {
-      zero::update(
-          stream, Update<O, G, P, D>{
-                      state.optimizer(), sums, owned, state_view, {}, segment_view, decision_view});
+      update(stream,
+             Update<O, G, P, D>{
+                 state.optimizer(), sums, owned, state_view, {}, segment_view, decision_view});
     }
   });
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpt2: trains a GPT-2 on text at any ZeRO stage. See --help.
+
+#include <zero/report/metrics.hpp>
+
+#include <gpt2/batches.hpp>
+#include <gpt2/flags.hpp>
+#include <gpt2/matrix.hpp>
+#include <gpt2/outcome.hpp>
+#include <gpt2/preflight.hpp>
+#include <gpt2/run.hpp>
+#include <gpt2/text.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <span>
+
+namespace gpt2 {
+
+namespace {
+
+Outcome train_at_stage(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+  switch (settings.stage) {
+    case 0:
+      return train<0>(settings, text, metrics);
+    case 1:
+      return train<1>(settings, text, metrics);
+    case 2:
+      return train<2>(settings, text, metrics);
+    default:
+      return train<3>(settings, text, metrics);
+  }
+}
+
+void print_plan(Settings const& s) {
+  Index parameters = 0;
+  for (auto const& unit : units_of(s.size)) {
+    for (auto const& tensor : unit.tensors) parameters += tensor.elements();
+  }
+  Index const activations = Activations<float>::bytes(s.size, s.batch, s.size.context, true);
+  std::cout << "GPT-2 of " << zero::human_count(static_cast<double>(parameters)) << " parameters, "
+            << s.size.layers << " layers of width " << s.size.width << "; " << s.ranks
+            << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
+            << (s.precision == Precision::bf16 ? "bf16" : "fp32") << ", "
+            << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
+            << memory_table(memory_plans(s), s.stage)
+            << "besides, the model's activations: " << zero::human_bytes(activations)
+            << " a rank\n\n"
+            << std::flush;
+}
+
+void print_outcome(Outcome const& o) {
+  std::cout << "\na sample of what it writes now:\n\n"
+            << o.sample << "\n\n"
+            << zero::MemoryTable{.title = "rank 0",
+                                 .columns = {"planned", "peak"},
+                                 .rows = o.memory}
+            << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
+            << zero::grouped_text(o.measured_bytes) << "\n"
+            << zero::grouped_text(o.wire_elements_per_step) << " elements a step sent by a rank, "
+            << zero::human_count(o.tokens_per_s) << " tokens/s, parameters "
+            << zero::hexadecimal_text(o.parameters_hash) << "\n";
+}
+
+int run(std::span<char const* const> arguments) {
+  Settings settings;
+  Text text;
+  std::optional<zero::Metrics> metrics;
+  try {
+    settings = read_flags(arguments);
+    if (settings.help) {
+      std::cout << help_text();
+      return 0;
+    }
+    check_memory(settings);
+    text = load_text(settings.text);
+    Batches(text.training, text.validation, batch_shape(settings, 0), settings.seed);
+    print_plan(settings);
+    if (!settings.metrics.empty()) metrics.emplace(settings.metrics);
+  } catch (zero::Error const& e) {
+    std::cerr << e.what() << "\n";
+    return 2;
+  }
+  use_one_blas_thread();
+  Outcome const outcome = train_at_stage(settings, text, metrics ? &*metrics : nullptr);
+  print_outcome(outcome);
+  if (settings.json) std::cout << json_text(outcome, settings) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace gpt2
+
+int main(int argc, char** argv) {
+  try {
+    return gpt2::run(std::span<char const* const>(argv, static_cast<std::size_t>(argc))
+                         .subspan(argc > 0 ? 1 : 0));
+  } catch (std::exception const& e) {
+    std::cerr << "gpt2: " << e.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a run leaves, for people and for programs.
+
+#include <zero/report/json.hpp>
+#include <zero/report/memory_table.hpp>
+#include <zero/report/number_text.hpp>
+
+#include <gpt2/settings.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpt2 {
+
+/// Losses are means over ranks, added in rank order. Bytes and elements are those of one rank.
+struct Outcome {
+  Index steps = 0;
+  double first_loss = 0;
+  double last_loss = 0;
+  double validation_loss = 0;
+  double tokens_per_s = 0;  ///< of all ranks, in training steps
+  Index planned_bytes = 0;
+  Index measured_bytes = 0;  ///< peak, of the rank with the largest
+  Index wire_elements_per_step =
+      0;  ///< parameters and gradients that a rank sends, without norm records
+  Index skipped_steps = 0;
+  std::uint64_t parameters_hash = 0;
+  std::string sample;  ///< text that the model wrote
+  std::vector<std::pair<std::string, std::vector<Index>>>
+      memory;  ///< kind, planned and peak bytes of rank 0
+};
+
+/// The line that --json ends with.
+inline std::string json_text(Outcome const& o, Settings const& s) {
+  return zero::JsonLine()
+      .add("stage", s.stage)
+      .add("world", s.ranks)
+      .add("steps", o.steps)
+      .add("first_loss", o.first_loss)
+      .add("last_loss", o.last_loss)
+      .add("validation_loss", o.validation_loss)
+      .add("tokens_per_s", o.tokens_per_s)
+      .add("planned_bytes", o.planned_bytes)
+      .add("measured_bytes", o.measured_bytes)
+      .add("wire_elements_per_step", o.wire_elements_per_step)
+      .add("skipped_steps", o.skipped_steps)
+      .add("parameters_hash", zero::hexadecimal_text(o.parameters_hash))
+      .text();
+}
+
+}  // namespace gpt2

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a run will need, told and judged before anything is allocated.
+
+#include <zero/optim/adamw.hpp>
+#include <zero/policy/options.hpp>
+#include <zero/policy/policies.hpp>
+#include <zero/report/memory_table.hpp>
+#include <zero/report/number_text.hpp>
+#include <zero/step/memory_plan.hpp>
+
+#include <gpt2/activations.hpp>
+#include <gpt2/flags.hpp>
+#include <gpt2/settings.hpp>
+#include <gpt2/units.hpp>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace gpt2 {
+
+/// The library's options of a run.
+inline zero::Options options_of(Settings const& s) {
+  return {.accumulation = s.accumulation,
+          .clip = 1.0f,
+          .reduction = s.reduction,
+          .prefetch = s.prefetch,
+          .bucket = s.bucket,
+          .seed = s.seed};
+}
+
+/// AdamW with a linear warm-up and decay.
+inline zero::AdamW optimizer_of(Settings const& s) {
+  return {.lr = static_cast<float>(s.learning_rate),
+          .beta2 = 0.99f,
+          .weight_decay = 0.1f,
+          .schedule = zero::LearningRate::linear(s.warm_up(), s.steps)};
+}
+
+namespace detail {
+
+template <int Stage>
+zero::Facts facts_of(Precision precision) {
+  constexpr zero::Index states = zero::AdamW::num_states;
+  using S = zero::Sharded<Stage>;
+  return precision == Precision::bf16 ? zero::Facts::of<zero::Policies<S, zero::Bf16Mixed>>(states)
+                                      : zero::Facts::of<zero::Policies<S, zero::Fp32>>(states);
+}
+
+}  // namespace detail
+
+/// The facts of a stage with AdamW.
+inline zero::Facts facts_of(int stage, Precision precision) {
+  switch (stage) {
+    case 0:
+      return detail::facts_of<0>(precision);
+    case 1:
+      return detail::facts_of<1>(precision);
+    case 2:
+      return detail::facts_of<2>(precision);
+    default:
+      return detail::facts_of<3>(precision);
+  }
+}
+
+/// Plans of stages 0 to 3.
+inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s) {
+  std::array<zero::MemoryPlan, 4> plans;
+  for (int stage = 0; stage < 4; ++stage) {
+    plans[at(stage)] = zero::plan_memory(units_of(s.size), schedule_of(s.size), s.ranks,
+                                         facts_of(stage, s.precision), options_of(s));
+  }
+  return plans;
+}
+
+/// The plans side by side, with an arrow at the stage that runs.
+inline zero::MemoryTable memory_table(std::array<zero::MemoryPlan, 4> const& plans, int stage) {
+  zero::MemoryTable table{.title = "memory plan, a rank", .columns = {}, .rows = {}};
+  for (int column = 0; column < 4; ++column) {
+    table.columns.push_back((column == stage ? "> stage " : "stage ") + std::to_string(column));
+  }
+  for (std::size_t row = 0; row < plans[0].buffers().size(); ++row) {
+    std::vector<Index> bytes;
+    for (zero::MemoryPlan const& plan : plans) bytes.push_back(plan.buffers()[row]->bytes);
+    table.rows.emplace_back(std::string(plans[0].buffers()[row]->kind), bytes);
+  }
+  return table;
+}
+
+/// Bytes of all ranks together, roughly, in floating point: flags may ask for more than 64 bits
+/// count.
+inline double needed_bytes(Settings const& s) {
+  auto const d = [](Index n) { return static_cast<double>(n); };
+  double const layers = d(s.size.layers);
+  double const width = d(s.size.width);
+  double const rows = d(s.batch) * d(s.size.context);
+  double const parameters =
+      12 * layers * width * width + d(s.size.vocabulary + s.size.context) * width;
+  double const block = rows * (15 * width + d(s.size.heads) * d(s.size.context));
+  double const activations = layers * block + rows * (8 * width + d(s.size.vocabulary));
+  // Two bytes each for 16-bit parameters and gradients, twelve for master weights and AdamW;
+  // sharded, a rank's part.
+  double const shared = s.stage == 0 ? 0 : 12 * parameters / s.ranks;
+  double const own = s.stage == 0   ? 16 * parameters
+                     : s.stage == 3 ? 4 * parameters / s.ranks
+                                    : 4 * parameters;
+  return s.ranks * (own + shared + 4 * activations);
+}
+
+/// @throws WrongFlag when the machine cannot hold the run
+inline void check_memory(Settings const& s) {
+  double const there =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  double const needed = needed_bytes(s);
+  if (there <= 0 || needed <= there) return;
+  auto const text = [](double bytes) { return zero::human_count(bytes) + "B"; };
+  throw WrongFlag("gpt2: " + std::to_string(s.ranks) + " ranks of this model need about " +
+                  text(needed) + " of memory and this machine has " + text(there) +
+                  ": take fewer --ranks, --layers or a smaller --width, --context or --batch");
+}
+
+}  // namespace gpt2

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A training run, declared apart from its body: the trainers of a stage are compiled in a file of
+// their own, stage_0.cpp to stage_3.cpp.
+
+#include <zero/report/metrics.hpp>
+
+#include <gpt2/outcome.hpp>
+#include <gpt2/settings.hpp>
+#include <gpt2/text.hpp>
+
+namespace gpt2 {
+
+/// Trains as the settings say, from the first step to a sample of text, on all ranks.
+/// @tparam Stage that of the settings
+/// @param metrics where rank 0 writes a row a step, or null
+template <int Stage>
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics);
+
+}  // namespace gpt2

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The body of train<Stage>: what each rank does, from the first step to a sample of text.
+
+#include <zero/zero.hpp>
+
+#include <gpt2/batches.hpp>
+#include <gpt2/generate.hpp>
+#include <gpt2/model.hpp>
+#include <gpt2/outcome.hpp>
+#include <gpt2/preflight.hpp>
+#include <gpt2/run.hpp>
+
+#include <bit>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpt2 {
+
+namespace detail {
+
+/// One rank's part of a run.
+template <class Sharding, class PrecisionPolicy, zero::Communicator C>
+class Rank {
+ public:
+  Rank(C communicator, Settings const& settings, Text const& text)
+      : settings_(settings),
+        batches_(text.training, text.validation, batch_shape(settings, communicator.rank()),
+                 settings.seed),
+        communicator_(std::move(communicator), log_),
+        trainer_(Gpt2(settings.size), communicator_, optimizer_of(settings), options_of(settings),
+                 Sharding{}, PrecisionPolicy{}) {}
+
+  Outcome run(zero::Metrics* metrics) {
+    std::optional<zero::Progress> progress;
+    if (communicator_.rank() == 0) progress.emplace(settings_.last_step(), zero::Screen(stderr));
+    Index const validate_every = std::max<Index>(settings_.steps / 20, 1);
+    Outcome outcome;
+    double training_seconds = 0;
+    for (Index step = 1; step <= settings_.last_step(); ++step) {
+      zero::StepRecord record = make_step(step);
+      training_seconds += seconds_;
+      bool const last = step == settings_.last_step();
+      if (last || step % validate_every == 0) record.validation_loss = validate(last ? 8 : 2);
+      if (progress) progress->show(record);
+      if (metrics != nullptr && progress) metrics->write(record);
+      if (step == 1) outcome.first_loss = record.loss;
+      outcome.last_loss = record.loss;
+      outcome.validation_loss = record.validation_loss.value_or(0);
+      outcome.skipped_steps = record.skipped_steps;
+      outcome.wire_elements_per_step = record.wire_elements;
+    }
+    if (progress) progress->finish();
+    outcome.steps = settings_.last_step();
+    outcome.tokens_per_s =
+        static_cast<double>(settings_.tokens_a_step() * outcome.steps) / training_seconds;
+    outcome.parameters_hash = trainer_.parameters_hash();
+    outcome.sample = sample();
+    report_memory(outcome);
+    return outcome;
+  }
+
+ private:
+  using Trainer = zero::Trainer<Gpt2, zero::Recording<C>, zero::AdamW,
+                                zero::Policies<Sharding, PrecisionPolicy>>;
+  using Clock = std::chrono::steady_clock;
+
+  static double since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  zero::StepRecord make_step(Index step) {
+    std::vector<TokenBatch> const micro_batches = batches_.step(step - 1);
+    log_.clear();
+    zero::PhaseSeconds const before = trainer_.context().seconds;
+    auto const start = Clock::now();
+    trainer_.step(micro_batches);
+    zero::Decision const decision = trainer_.decision();
+    seconds_ = since(start);
+    zero::StepRecord record;
+    record.step = step;
+    record.wire_elements = log_.wire_elements();
+    record.loss = trainer_.mean_loss();
+    record.learning_rate = static_cast<double>(decision.learning_rate);
+    record.gradient_norm = decision.norm;
+    record.skipped_steps = decision.skipped;
+    record.tokens_per_s = static_cast<double>(settings_.tokens_a_step()) / seconds_;
+    record.phase_seconds = phases(before, trainer_.context().seconds);
+    for (zero::PlannedBuffer const* buffer : trainer_.plan().buffers()) {
+      record.memory_bytes.emplace_back(buffer->kind, 0);
+    }
+    record.memory_bytes.emplace_back("extra slots", 0);
+    for (auto const& kind : communicator_.device().ledger().kinds()) {
+      auto const row =
+          std::ranges::find(record.memory_bytes, kind.name, &std::pair<std::string, Index>::first);
+      if (row != record.memory_bytes.end()) row->second = kind.bytes;
+    }
+    return record;
+  }
+
+  /// What the step spent in each of the library's phases, and in the model.
+  std::vector<std::pair<std::string, double>> phases(zero::PhaseSeconds const& from,
+                                                     zero::PhaseSeconds const& to) {
+    std::vector<std::pair<std::string, double>> parts{{"gather", to.gather - from.gather},
+                                                      {"reduce", to.reduce - from.reduce},
+                                                      {"clip", to.clip - from.clip},
+                                                      {"update", to.update - from.update},
+                                                      {"publish", to.publish - from.publish}};
+    double model = seconds_;
+    for (auto const& [phase, seconds] : parts) model -= seconds;
+    parts.insert(parts.begin(), {"model", model});
+    return parts;
+  }
+
+  double validate(Index num_batches) {
+    double sum = 0;
+    auto const batches = batches_.validation(num_batches);
+    for (TokenBatch const& batch : batches) {
+      trainer_.evaluate(batch);
+      sum += trainer_.mean_loss();
+    }
+    return sum / static_cast<double>(batches.size());
+  }
+
+  /// All ranks generate the same text, and all of them gather for it.
+  std::string sample() {
+    Gpt2 model(settings_.size);
+    auto const next_logits = [&](std::span<Token const> seen) {
+      std::span<float const> logits;
+      trainer_.evaluate([&](auto& pass) { logits = model.next_logits(pass, seen); });
+      return logits;
+    };
+    return printable(
+        generate(tokens_of("\n"), settings_.size.context, {.seed = settings_.seed}, next_logits));
+  }
+
+  void report_memory(Outcome& outcome) {
+    zero::Ledger& ledger = communicator_.device().ledger();
+    outcome.planned_bytes = trainer_.plan().total_bytes();
+    auto const mine = static_cast<std::uint64_t>(ledger.peak_bytes());
+    for (std::uint64_t peak : trainer_.context().exchange(std::span(&mine, 1), "peak memory")) {
+      outcome.measured_bytes = std::max(outcome.measured_bytes, static_cast<Index>(peak));
+    }
+    for (zero::PlannedBuffer const* buffer : trainer_.plan().buffers()) {
+      outcome.memory.push_back({std::string(buffer->kind), {buffer->bytes, 0}});
+    }
+    for (auto const& kind : ledger.kinds()) {
+      auto const same = [&](auto const& row) { return row.first == kind.name; };
+      auto row = std::ranges::find_if(outcome.memory, same);
+      if (row == outcome.memory.end()) row = outcome.memory.insert(row, {kind.name, {0, 0}});
+      row->second[1] = kind.peak_bytes;
+    }
+  }
+
+  Settings const& settings_;
+  Batches batches_;
+  zero::CollectiveLog log_;
+  zero::Recording<C> communicator_;
+  Trainer trainer_;
+  double seconds_ = 0;  ///< of the last step
+};
+
+template <class Sharding, class PrecisionPolicy>
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+  Outcome outcome;
+  zero::launch<zero::Threads>(settings.ranks, [&](auto communicator) {
+    auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator)>>(
+        communicator, settings, text);
+    Outcome mine = rank->run(metrics);
+    if (communicator.rank() == 0) outcome = std::move(mine);
+  });
+  return outcome;
+}
+
+}  // namespace detail
+
+template <int Stage>
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+  if (settings.precision == Precision::fp32) {
+    return detail::train<zero::Sharded<Stage>, zero::Fp32>(settings, text, metrics);
+  }
+  return detail::train<zero::Sharded<Stage>, zero::Bf16Mixed>(settings, text, metrics);
+}
+
+}  // namespace gpt2

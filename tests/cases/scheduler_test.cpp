@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of the area "scheduler", for the schedule that there is.
+#include <cases/table_training.hpp>
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace cases;
+
+TEST_CASE("S01: the first update of a warm-up already has the schedule's rate") {
+  for (int stage : {0, 3}) {
+    CAPTURE(stage);
+    Training training = table_training(stage, 2);
+    zero::AdamW optimizer = table_adamw();
+    optimizer.schedule = zero::LearningRate::linear(10, 100);
+    training.optimizer = optimizer;
+    Outcome const outcome = train(training);
+    CHECK(outcome.steps[0].ranks[0].decision.learning_rate == 0);
+    std::vector<float> initial;
+    for (double w : adam_table::initial) initial.push_back(static_cast<float>(w));
+    CHECK(same_bits(outcome.steps[0].weights, initial));
+    for (int s = 0; s < adam_table::num_steps; ++s) {
+      CHECK(outcome.steps[at(s)].ranks[1].decision.learning_rate ==
+            doctest::Approx(1e-2 * s / 10).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("S11: a schedule counts updates, not micro-batches or samples") {
+  Training training = table_training(2, 2, {{10}}, 4);
+  zero::AdamW optimizer = table_adamw();
+  optimizer.schedule = zero::LearningRate::linear(0, 20);
+  training.optimizer = optimizer;
+  training.steps = [](int rank) {
+    Steps steps;
+    while (steps.size() < 20) {
+      for (MicroBatches& micro_batches : table_steps(rank, 2, 4))
+        steps.push_back(std::move(micro_batches));
+    }
+    return steps;
+  };
+  Outcome const outcome = train(training);
+  REQUIRE(outcome.steps.size() == 20);  // of 80 micro-batches a rank
+  for (int s = 0; s < 20; ++s) {
+    CHECK(outcome.steps[at(s)].ranks[0].decision.learning_rate ==
+          doctest::Approx(1e-2 * (20 - s) / 20.0).epsilon(1e-6));
+  }
+}
+
+}  // namespace
