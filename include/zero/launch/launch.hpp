@@ -61,9 +61,9 @@ void launch(int ranks, F f, LaunchOptions const& options = {},
     B::run(ranks, f, options);
     return;
   }
-  std::string const started = "launch: " + place->launcher + " has started rank " +
+  std::string const started = "launch: by " + place->launcher + " this process is rank " +
                               std::to_string(place->rank) + " of " + std::to_string(place->size) +
-                              " here (" + place->variables + "), ";
+                              " (" + place->variables + "), ";
   if constexpr (JoinsProcesses<B>) {
     auto world = B::from(environment, options);
     if (world.rank() != place->rank || world.size() != place->size) {
