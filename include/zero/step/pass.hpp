@@ -67,7 +67,7 @@ class Pass {
 
   /// A forward-only pass has none; says so where it is called.
   template <class... A>
-  void backward(A const&...) requires(!Trains) {
+  auto backward(A const&...) requires(!Trains) {
     static_assert(Trains && sizeof...(A) == 0,
                   "Pass: a forward-only pass has no backward; put the model's backward under `if "
                   "constexpr (Pass::trains)`");
