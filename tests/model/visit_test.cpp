@@ -93,7 +93,7 @@ struct NoUnits {
   using Batch = int;
 };
 
-TEST_CASE("a model is units and a batch; a schedule of its own is taken where it has one") {
+TEST_CASE("a model is units and a batch, and a schedule of its own is taken where it has one") {
   static_assert(zero::Model<Plain> && !zero::HasSchedule<Plain>);
   static_assert(zero::Model<WithSchedule> && zero::HasSchedule<WithSchedule>);
   static_assert(!zero::Model<NoBatch> && !zero::Model<NoUnits> && !zero::Model<int>);

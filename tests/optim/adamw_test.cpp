@@ -223,7 +223,7 @@ TEST_CASE("the factor of the decision multiplies the gradient before anything el
   CHECK(scaled.weights == plain.weights);
 }
 
-TEST_CASE("gradients of 0 decay the weight alone; tiny ones stay finite") {
+TEST_CASE("gradients of 0 decay the weight alone, and tiny ones stay finite") {
   AdamW const optimizer{.lr = 0.1f, .weight_decay = 0.5f};
   Slice slice(64);
   slice.weights.assign(64, 2.0f);
