@@ -18,7 +18,7 @@ struct Configuration {
   Index context = 128;     ///< longest sequence
   Index width = 128;
   Index heads = 4;
-  Index layers = 4;
+  Index layers = 6;
 
   /// @throws zero::InvalidArgument in one sentence when no model has these sizes
   void check() const {

@@ -77,8 +77,8 @@ int run(std::span<char const* const> arguments) {
     check_memory(settings);
     text = load_text(settings.text);
     Batches(text.training, text.validation, batch_shape(settings, 0), settings.seed);
-    print_plan(settings);
     if (!settings.metrics.empty()) metrics.emplace(settings.metrics);
+    print_plan(settings);
   } catch (zero::Error const& e) {
     std::cerr << e.what() << "\n";
     return 2;

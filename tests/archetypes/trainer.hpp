@@ -10,6 +10,7 @@
 #include <archetypes/optimizer.hpp>
 
 #include <span>
+#include <utility>
 
 namespace archetype {
 
@@ -44,6 +45,10 @@ void use_member_templates(Model model, C communicator, Optimizer optimizer, Batc
   state.update(parameters, gradients);
   parameters.publish();
 }
+
+/// The trainer that arguments of these types make. The class is made, none of its members.
+template <class... Arguments>
+using Deduced = decltype(zero::Trainer{std::declval<Arguments>()...});
 
 template <class C, class S, class R>
 using ContextOf = zero::Context<C, zero::Policies<S, R>>;

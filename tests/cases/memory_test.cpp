@@ -2,9 +2,9 @@
 // Cases of the area "memory".
 #include <zero/shard/layout.hpp>
 
-#include <cases/live_heap.hpp>
 #include <cases/table_training.hpp>
 #include <doctest/doctest.h>
+#include <support/heap.hpp>
 
 #include <array>
 #include <barrier>
@@ -93,7 +93,7 @@ TEST_CASE("M04: nothing grows between step 10 and step 1000") {
     training.after_step = [&](int rank, Index step, zero::Ledger const&) {
       if (step != 9 && step != num_steps - 1) return;
       barrier.arrive_and_wait();  // the other rank holds still while this one looks
-      if (rank == 0) uses[step == 9 ? 0 : 1] = {open_files(), live_heap_blocks()};
+      if (rank == 0) uses[step == 9 ? 0 : 1] = {open_files(), heap::live_blocks()};
       barrier.arrive_and_wait();
     };
     Outcome const outcome = train(training);

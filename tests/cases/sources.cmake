@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 set(sources
-  live_heap.cpp # operator new and delete of the whole program
-  train.cpp)    # every trainer is instantiated there, once
+  ../support/heap.cpp # operator new and delete of the whole program
+  train.cpp)          # every trainer is instantiated there, once

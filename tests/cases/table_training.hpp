@@ -12,11 +12,11 @@
 namespace cases {
 
 inline zero::AdamW table_adamw() {
-  return {.lr = static_cast<float>(adam_table::lr),
-          .beta1 = static_cast<float>(adam_table::beta1),
-          .beta2 = static_cast<float>(adam_table::beta2),
-          .eps = static_cast<float>(adam_table::eps),
-          .weight_decay = static_cast<float>(adam_table::weight_decay)};
+  return {.lr = static_cast<float>(adam_table::rates.lr),
+          .beta1 = static_cast<float>(adam_table::rates.beta1),
+          .beta2 = static_cast<float>(adam_table::rates.beta2),
+          .eps = static_cast<float>(adam_table::rates.eps),
+          .weight_decay = static_cast<float>(adam_table::rates.weight_decay)};
 }
 
 /// The table's steps [first, first + count) as rank `rank` contributes them: rank and micro-batch

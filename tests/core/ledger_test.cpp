@@ -38,7 +38,7 @@ TEST_CASE("a ledger knows what is in use and the most that was, in all and by ki
   CHECK(ledger.peak_bytes() == 160);
 }
 
-TEST_CASE("a limit is met exactly and never exceeded; what it refuses leaves no trace") {
+TEST_CASE("a limit is met exactly and never exceeded, and what it refuses leaves no trace") {
   Ledger ledger;
   ledger.limit_bytes(100);
   CHECK(ledger.limit_bytes() == 100);

@@ -1,3 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 set(libraries gpt2_parts)
 set(sanitized OFF) # OpenBLAS is not instrumented
+if(TARGET gpt2)
+  set(definitions ZERO_GPT2_PROGRAM="$<TARGET_FILE:gpt2>") # the program is tested from outside
+endif()

@@ -15,12 +15,15 @@ namespace adam_table {
 inline constexpr int num_elements = 10;
 inline constexpr int num_steps = 5;
 
-// The rates of the table.
-inline constexpr double lr = 1e-2;
-inline constexpr double beta1 = 0.9;
-inline constexpr double beta2 = 0.999;
-inline constexpr double eps = 1e-8;
-inline constexpr double weight_decay = 0.01;
+/// AdamW's numbers; at first the table's.
+struct Rates {
+  double lr = 1e-2;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+inline constexpr Rates rates{};
 
 inline constexpr std::array<double, num_elements> initial = {0.5,  -1.25, 2.0, -0.03125, 0.001,
                                                              -3.0, 0.75,  0.0, -0.6,     1.5};
@@ -44,12 +47,12 @@ struct Element {
   double v = 0;
 
   /// Update number t, from 1.
-  void update(int t, double gradient, double rate = lr, double decay = weight_decay) {
-    m = beta1 * m + (1 - beta1) * gradient;
-    v = beta2 * v + (1 - beta2) * gradient * gradient;
-    double const m_hat = m / (1 - std::pow(beta1, t));
-    double const v_hat = v / (1 - std::pow(beta2, t));
-    weight -= rate * (m_hat / (std::sqrt(v_hat) + eps) + decay * weight);
+  void update(int t, double gradient, Rates const& r = rates) {
+    m = r.beta1 * m + (1 - r.beta1) * gradient;
+    v = r.beta2 * v + (1 - r.beta2) * gradient * gradient;
+    double const m_hat = m / (1 - std::pow(r.beta1, t));
+    double const v_hat = v / (1 - std::pow(r.beta2, t));
+    weight -= r.lr * (m_hat / (std::sqrt(v_hat) + r.eps) + r.weight_decay * weight);
   }
 };
 

@@ -15,6 +15,7 @@
 #include <zero/device/device.hpp>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,10 +23,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,10 +36,10 @@ namespace zero_test {
 
 namespace guarded {
 
-/// One buffer: `address` is what views hold, `distance` bytes before the memory.
+/// One buffer: a half that views point into, and `half_bytes` behind it the memory.
 struct Region {
-  std::uintptr_t address = 0;
-  std::uintptr_t distance = 0;
+  std::uintptr_t base = 0;
+  std::uintptr_t half_bytes = 0;
   int open = 0;  // pieces of work that have resolved an address of it
 };
 
@@ -48,62 +51,67 @@ class Regions {
     return regions;
   }
 
-  /// @return the address of a region of at least `bytes` bytes filled with 0xff, or 0
+  /// @return the address of `bytes` bytes filled with 0xff, or 0
   std::uintptr_t make(zero::Index bytes) {
-    std::size_t const distance = zero::at(zero::round_up(bytes + 1, page) + page);
-    void* const base =
-        mmap(nullptr, 2 * distance, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    // They end where the half's last page begins, which is never opened: what is written behind
+    // them is seen, but for a rest to the next multiple of 256.
+    zero::Index const used = zero::round_up(bytes, 256);
+    zero::Index const open_bytes = zero::round_up(used, page_);
+    std::uintptr_t const half_bytes = static_cast<std::uintptr_t>(open_bytes + page_);
+    void* const base = mmap(nullptr, 2 * half_bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return 0;
-    Region region{reinterpret_cast<std::uintptr_t>(base), distance, 0};
+    Region const region{reinterpret_cast<std::uintptr_t>(base), half_bytes};
+    std::uintptr_t const address = region.base + static_cast<std::uintptr_t>(open_bytes - used);
     protect(region, PROT_READ | PROT_WRITE);
-    std::memset(reinterpret_cast<void*>(region.address + distance), 0xff, zero::at(bytes));
+    std::memset(reinterpret_cast<void*>(address + half_bytes), 0xff, zero::at(bytes));
     protect(region, PROT_NONE);
     std::lock_guard const lock(mutex_);
-    regions_.emplace(region.address, region);
-    return region.address;
+    regions_.emplace(region.base, region);
+    return address;
   }
   void remove(std::uintptr_t address) noexcept {
     std::lock_guard const lock(mutex_);
-    auto const found = regions_.find(address);
-    munmap(reinterpret_cast<void*>(address), 2 * found->second.distance);
+    auto const found = std::prev(regions_.upper_bound(address));
+    munmap(reinterpret_cast<void*>(found->second.base), 2 * found->second.half_bytes);
     regions_.erase(found);
   }
 
   /// Opens the region of an address for a piece of work, unless it already has.
-  /// @param opened by this piece of work
+  /// @param opened the regions that this piece of work has opened
   /// @return where the bytes are
   std::uintptr_t open(std::uintptr_t address, std::vector<std::uintptr_t>& opened) {
     std::lock_guard const lock(mutex_);
     auto found = regions_.upper_bound(address);
-    if (found == regions_.begin() || address >= (--found)->first + found->second.distance)
+    if (found == regions_.begin() || address >= (--found)->first + found->second.half_bytes)
       throw zero::Error("GuardedDevice: a resolved address lies in no buffer");
     Region& region = found->second;
-    if (std::find(opened.begin(), opened.end(), region.address) == opened.end()) {
-      opened.push_back(region.address);
+    if (std::find(opened.begin(), opened.end(), region.base) == opened.end()) {
+      opened.push_back(region.base);
       if (region.open++ == 0) protect(region, PROT_READ | PROT_WRITE);
     }
-    return address + region.distance;
+    return address + region.half_bytes;
   }
   void close(std::vector<std::uintptr_t> const& opened) noexcept {
     std::lock_guard const lock(mutex_);
-    for (std::uintptr_t address : opened) {
-      auto const found = regions_.find(address);
+    for (std::uintptr_t base : opened) {
+      auto const found = regions_.find(base);
       if (found != regions_.end() && --found->second.open == 0) protect(found->second, PROT_NONE);
     }
   }
 
  private:
-  static constexpr zero::Index page = 4096;
-
-  /// The last page of the half stays closed: what lies behind a buffer is no memory.
-  static void protect(Region const& region, int protection) noexcept {
-    void* const memory = reinterpret_cast<void*>(region.address + region.distance);
-    if (mprotect(memory, region.distance - zero::at(page), protection) != 0) {
+  /// All but the half's last page.
+  void protect(Region const& region, int protection) const noexcept {
+    void* const memory = reinterpret_cast<void*>(region.base + region.half_bytes);
+    std::uintptr_t const bytes = region.half_bytes - static_cast<std::uintptr_t>(page_);
+    if (bytes > 0 && mprotect(memory, bytes, protection) != 0) {
       std::perror("GuardedDevice: mprotect");
       std::abort();
     }
   }
 
+  zero::Index const page_ = sysconf(_SC_PAGESIZE);
   std::mutex mutex_;
   std::map<std::uintptr_t, Region> regions_;
 };

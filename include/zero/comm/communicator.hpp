@@ -15,10 +15,11 @@ namespace zero {
 /// - rank(), size(): this rank's number, from 0, and how many there are.
 /// - device(): the device of this rank; outlives every copy.
 /// - channel(i): the same ranks with an order of their own, i in [0, 4). Each stream that carries
-/// collectives uses
-///   its own channel. Collectives of one channel are enqueued in the same order on every rank.
+///   collectives uses its own channel. Collectives of one channel are enqueued in the same order on
+///   every rank.
 /// - abort(text): every other rank throws CommunicationError with this text at its next, or
-/// current, collective. It promises no order between channels, and nothing about time.
+///   current, collective.
+/// It promises no order between channels, and nothing about time.
 template <class C>
 concept Communicator = std::copyable<C> && Device<typename C::Device> &&
     requires(C const& c, int i, std::string_view t) {

@@ -32,7 +32,7 @@ class Meeting {
   static constexpr int num_channels = 4;
 
   /// @param timeout a rank that has waited this long names the ranks that are missing, and all
-  /// throw
+  ///   throw
   Meeting(int size, std::chrono::milliseconds timeout)
       : size_(size), timeout_(timeout), ended_(at(size), 0) {
     for (Channel& c : channels_) c.seats.resize(at(size));
@@ -45,8 +45,7 @@ class Meeting {
   /// Meets all other ranks on a channel, runs part(posts in rank order) while every rank is here,
   /// and meets again.
   /// @throws CommunicationError, on every rank with the same text, when ranks post different
-  /// collectives, when one
-  ///   has ended or aborted, or when the timeout passes
+  ///   collectives, when one has ended or aborted, or when the timeout passes
   template <class F>
   void meet(int rank, int channel, Post const& post, F part) {
     Channel& c = channels_[at(channel)];

@@ -15,10 +15,9 @@ namespace zero {
 /// A queue of work. Work enqueued on one stream runs in order; work on two streams runs in any
 /// order that their events allow. Nothing here waits on the host but `synchronize`.
 /// - record(event): the event completes when all work enqueued so far has. Does not throw, so that
-/// destructors can
-///   record; a failure surfaces at check().
+///   destructors can record; a failure surfaces at check().
 /// - wait(event): work enqueued later starts after the event's last record; an event never recorded
-/// is complete.
+///   is complete.
 /// - synchronize(): the host waits until all work is done; rethrows what failed in it.
 /// - check(): rethrows what has failed so far; does not wait.
 template <class S>
@@ -35,12 +34,11 @@ concept Stream = std::movable<S> &&
 /// Where bytes live and what runs work on them.
 /// - D::host_memory: the host may dereference addresses of this device.
 /// - allocate(bytes, kind): an owner of at least `bytes` bytes, aligned to 256, entered in the
-/// ledger under `kind`
-///   until it is destroyed; contents are unspecified (models in this library fill them with NaN).
-///   Throws OutOfMemory.
+///   ledger under `kind` until it is destroyed; contents are unspecified (models in this library
+///   fill them with NaN). Throws OutOfMemory.
 /// - stream(), event(): owners. ledger(): the counters of this device's memory.
 /// - Buffer{} owns nothing; Event{} is complete and is replaced by one of event() before it is
-/// recorded.
+///   recorded.
 /// One rank uses one device, from one host thread. Other ranks' communicators may read its memory.
 template <class D>
 concept Device = requires(D& device, Index bytes, std::string_view kind) {

@@ -38,8 +38,7 @@ struct Unit {
 using Units = std::vector<Unit>;
 
 /// @throws InvalidArgument naming the unit or tensor: nothing trainable, a repeated or empty name,
-/// a negative extent,
-///   a size beyond 64 bits
+///   a negative extent, a size beyond 64 bits
 inline void validate(Units const& units) {
   std::unordered_set<std::string> names;
   Index trainable = 0;

@@ -33,8 +33,7 @@ inline Schedule default_schedule(int num_units) {
 }
 
 /// @throws InvalidArgument naming the visit or unit: a unit that does not exist, a negative `held`,
-/// a unit with
-///   trainable elements that no backward visit reaches
+///   a unit with trainable elements that no backward visit reaches
 inline void validate(Schedule const& schedule, Units const& units) {
   std::vector<char> reached(units.size(), 0);
   for (std::size_t i = 0; i < schedule.size(); ++i) {

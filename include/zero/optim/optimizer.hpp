@@ -18,9 +18,8 @@ namespace zero {
 /// - learning_rate(t): rate of update number t, from 1.
 /// - constants(t): what the formula needs of t alone, computed once an update.
 /// - direction(constants, weight, gradient, states, decay): moves the states of one element and
-/// returns the
-///   direction; the weight becomes weight - learning rate x lr_scale x direction. `decay` is the
-///   tensor's multiplier.
+///   returns the direction; the weight becomes weight - learning rate x lr_scale x direction.
+///   `decay` is the tensor's multiplier.
 /// An element whose gradient and weight are 0 must keep them 0: padding relies on it.
 template <class O>
 concept Optimizer = std::is_trivially_copyable_v<O> &&

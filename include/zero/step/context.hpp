@@ -66,9 +66,8 @@ class Context : Requirements<C, P> {
   /// Plans everything, compares the plan with the other ranks', allocates the tables. Every rank
   /// makes its context with equal units, schedule and options.
   /// @throws InvalidArgument for what the descriptions or options get wrong; OutOfMemory, naming
-  /// every planned
-  ///   buffer, when the plan does not fit the device's limit; CommunicationError, naming the first
-  ///   difference, when ranks were built differently
+  ///   every planned buffer, when the plan does not fit the device's limit; CommunicationError,
+  ///   naming the first difference, when ranks were built differently
   Context(Description model, C ranks, Index num_states, Options const& run_options)
       : units((validate(run_options), std::move(model.units))),
         options(run_options),

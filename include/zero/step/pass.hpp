@@ -27,12 +27,11 @@ enum class Fill {
 /// A pass over one micro-batch: made, handed to the model, ended. Not movable; its leases end
 /// before it.
 /// - A model whose visits are a subsequence of the schedule leaves visits out: those are performed
-/// empty, that is,
-///   gathers are made and zero gradients reduced. A forward visit never leaves out a backward one.
+///   empty, that is, gathers are made and zero gradients reduced. A forward visit never leaves out
+///   a backward one.
 /// - A visit that is not in the rest of the schedule is extra: gathered on demand; its gradients,
-/// if the unit was
-///   reduced, are reduced and added again. All ranks must make it alike, else every rank throws
-///   within the timeout.
+///   if the unit was reduced, are reduced and added again. All ranks must make it alike, else every
+///   rank throws within the timeout.
 /// @tparam X a Context
 /// @tparam Trains whether there is a backward
 template <class X, bool Trains>
@@ -68,7 +67,7 @@ class Pass {
 
   /// A forward-only pass has none; says so where it is called.
   template <class... A>
-  void backward(A const&...) requires(!Trains) {
+  auto backward(A const&...) requires(!Trains) {
     static_assert(Trains && sizeof...(A) == 0,
                   "Pass: a forward-only pass has no backward; put the model's backward under `if "
                   "constexpr (Pass::trains)`");

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <gpt2/model.hpp>
+#include <gpt2/outcome.hpp>
+#include <gpt2/preflight.hpp>
+
+#include <string>
+
+namespace {
+
+using gpt2::at;
+using gpt2::Index;
+
+TEST_CASE("the default GPT's plan falls strictly from stage 0 to 3 in every world") {
+  for (int ranks : {2, 3, 4, 8}) {
+    for (Index accumulation : {1, 3}) {
+      for (auto precision : {gpt2::Precision::fp32, gpt2::Precision::bf16}) {
+        gpt2::Settings settings;
+        settings.ranks = ranks;
+        settings.accumulation = accumulation;
+        settings.precision = precision;
+        auto const plans = gpt2::memory_plans(settings);
+        INFO("ranks " << ranks << ", accumulation " << accumulation << ", fp32 "
+                      << (precision == gpt2::Precision::fp32));
+        for (std::size_t stage = 0; stage < 3; ++stage) {
+          CHECK(plans[stage].total_bytes() > plans[stage + 1].total_bytes());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the memory table has a row a kind and marks the stage that runs") {
+  gpt2::Settings const settings;
+  auto const plans = gpt2::memory_plans(settings);
+  auto const table = gpt2::memory_table(plans, 2);
+  CHECK(table.columns == std::vector<std::string>{"stage 0", "stage 1", "> stage 2", "stage 3"});
+  CHECK(table.totals() == std::vector<Index>{plans[0].total_bytes(), plans[1].total_bytes(),
+                                             plans[2].total_bytes(), plans[3].total_bytes()});
+}
+
+TEST_CASE("the rough estimate of a run's memory is within a third of plan and activations") {
+  for (int stage = 0; stage < 4; ++stage) {
+    for (Index width : {128, 512}) {
+      gpt2::Settings settings;
+      settings.stage = stage;
+      settings.size.width = width;
+      double const activations = static_cast<double>(
+          gpt2::Activations<float>::bytes(settings.size, settings.batch, 128, true));
+      double const plan =
+          static_cast<double>(gpt2::memory_plans(settings)[at(stage)].total_bytes());
+      double const exact = settings.ranks * (plan + activations);
+      CHECK(gpt2::needed_bytes(settings) > exact * 2 / 3);
+      CHECK(gpt2::needed_bytes(settings) < exact * 4 / 3);
+    }
+  }
+}
+
+TEST_CASE("a run that no machine holds is refused before anything is counted in whole numbers") {
+  gpt2::Settings settings;
+  settings.ranks = 1024;
+  settings.size = {
+      .vocabulary = 256, .context = 32767, .width = 65536, .heads = 65536, .layers = 1000};
+  settings.batch = 65536;
+  CHECK_THROWS_AS(gpt2::check_memory(settings), gpt2::WrongFlag);
+  CHECK_NOTHROW(gpt2::check_memory({}));
+}
+
+TEST_CASE("activations are carved from as many bytes as are told before") {
+  gpt2::Configuration const size{
+      .vocabulary = 7, .context = 6, .width = 8, .heads = 2, .layers = 2};
+  gpt2::Activations<float> a;
+  a.prepare(size, 3, 5, true);
+  std::byte const* const begin = reinterpret_cast<std::byte const*>(a.blocks[0].input.data());
+  auto const& last = a.gradients.attention_scratch;
+  std::byte const* const end = reinterpret_cast<std::byte const*>(last.data() + last.size());
+  Index const bytes = gpt2::Activations<float>::bytes(size, 3, 5, true);
+  CHECK(end - begin <= bytes);
+  CHECK(end - begin > bytes - 64);
+}
+
+TEST_CASE("--json is one line with exactly these keys, in this order") {
+  gpt2::Outcome const outcome{.steps = 7,
+                              .first_loss = 5.5,
+                              .last_loss = 2.25,
+                              .validation_loss = std::numeric_limits<double>::quiet_NaN(),
+                              .tokens_per_s = 1000,
+                              .planned_bytes = 10,
+                              .measured_bytes = 11,
+                              .wire_elements_per_step = 12,
+                              .skipped_steps = 1,
+                              .parameters_hash = 0xfedcba9876543210u,
+                              .sample = {},
+                              .memory = {}};
+  gpt2::Settings settings;
+  settings.stage = 1;
+  settings.ranks = 2;
+  CHECK(
+      gpt2::json_text(outcome, settings) ==
+      R"({"stage":1,"world":2,"steps":7,"first_loss":5.5,"last_loss":2.25,"validation_loss":"NaN",)"
+      R"("tokens_per_s":1000.0,"planned_bytes":10,"measured_bytes":11,"wire_elements_per_step":12,)"
+      R"("skipped_steps":1,"parameters_hash":"0xfedcba9876543210"})");
+}
+
+}  // namespace

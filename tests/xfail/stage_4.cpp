@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// expected-error: Sharded<Stage>: ZeRO has stages 0, 1, 2 and 3
+
+#include <zero/policy/policies.hpp>
+
+#ifdef ZERO_XFAIL_PASS
+constexpr auto policy = zero::Sharded<3>{};
+#else
+constexpr auto policy = zero::Sharded<4>{};
+#endif

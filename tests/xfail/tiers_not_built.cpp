@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expected-error: zero: tiers other than OnDevice are not built into this version; use
+// expected-error: Sharded<Stage> without Offload
+
+#include <archetypes/trainer.hpp>
+
+#ifdef ZERO_XFAIL_PASS
+using Tiers = zero::Offload<zero::OnDevice, zero::OnDevice>;
+#else
+using Tiers = zero::Offload<zero::OnHost, zero::OnDevice>;
+#endif
+
+using Trainer = archetype::Deduced<archetype::Model, archetype::Complete<zero::Fp32>,
+                                   archetype::Optimizer, zero::Sharded<3, Tiers>>;
