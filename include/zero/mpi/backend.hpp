@@ -5,8 +5,6 @@
 #include <zero/launch/threads.hpp>
 #include <zero/mpi/communicator.hpp>
 
-#include <mutex>
-
 namespace zero {
 
 /// The backend whose ranks are the processes of MPI_COMM_WORLD. MPI is started by the first world
@@ -43,13 +41,7 @@ struct Mpi {
 
    private:
     void failed(char const* what) {
-      // Transfers may still write to what this world staged.
-      static std::mutex mutex;
-      static std::vector<std::shared_ptr<detail::MpiRanks>> kept;
-      {
-        std::lock_guard const lock(mutex);
-        kept.push_back(ranks_);
-      }
+      detail::MpiSession::of_process().keep(ranks_);
       ranks_->world.abort("rank " + std::to_string(rank()) + " failed: " + what);
     }
 

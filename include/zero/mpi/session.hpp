@@ -6,9 +6,13 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace zero {
 
@@ -30,6 +34,14 @@ inline void check_mpi(int status, char const* call) {
                                : "MPI error " + std::to_string(status)));
 }
 
+/// What must be known of a world when the process exits in the middle of it.
+struct LiveWorld {
+  virtual void process_exits() noexcept = 0;
+
+ protected:
+  ~LiveWorld() = default;
+};
+
 /// Starts MPI where the program has not; then it also ends MPI, at exit. A process that has failed,
 /// or exits in the middle of a world, does not: MPI_Finalize would wait for ranks that never come.
 class MpiSession {
@@ -41,19 +53,25 @@ class MpiSession {
   MpiSession(MpiSession const&) = delete;
   MpiSession& operator=(MpiSession const&) = delete;
   ~MpiSession() {
-    if (worlds_ > 0) {
-      // A launcher ends the other ranks when the first one exits: let all say first what they know.
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (worlds_.empty() && !failed_) {
+      int finalized = 1;
+      MPI_Finalized(&finalized);
+      if (ours_ && finalized == 0) MPI_Finalize();
       return;
     }
-    int finalized = 1;
-    MPI_Finalized(&finalized);
-    if (ours_ && finalized == 0) MPI_Finalize();
+    for (LiveWorld* world : worlds_) world->process_exits();
+    // A launcher ends the other ranks when the first one exits: let all say first what they know.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 
-  void world_begins() { ++worlds_; }
-  /// Called for worlds that have ended well, and for no other.
-  void world_ends() { --worlds_; }
+  void begins(LiveWorld& world) { worlds_.push_back(&world); }
+  /// @param well all ranks have said that they need this one no more
+  void ends(LiveWorld& world, bool well) noexcept {
+    failed_ = failed_ || (!well && std::ranges::find(worlds_, &world) != worlds_.end());
+    std::erase(worlds_, &world);
+  }
+  /// Transfers that never end may write to what this owns as long as the process lives.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
  private:
   MpiSession() {
@@ -70,7 +88,9 @@ class MpiSession {
   }
 
   bool ours_ = false;
-  int worlds_ = 0;
+  bool failed_ = false;
+  std::vector<LiveWorld*> worlds_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace detail

@@ -31,7 +31,7 @@ struct Waiting {
 
 /// Once it has failed, every call throws the reason and MPI is not called again: the memory of
 /// transfers that never end may be gone. So whoever fails says so to the others first.
-class MpiWorld {
+class MpiWorld : LiveWorld {
  public:
   /// @param parent whose ranks these are; collective over them
   /// @throws CommunicationError when not all ranks come within the timeout
@@ -40,8 +40,9 @@ class MpiWorld {
     for (MPI_Comm* c : all()) duplicate(parent, *c);
     control_.emplace(control_communicator_);
     peers_.resize(at(size()));
-    MpiSession::of_process().world_begins();
+    MpiSession::of_process().begins(*this);
   }
+  ~MpiWorld() { MpiSession::of_process().ends(*this, false); }
   MpiWorld(MpiWorld const&) = delete;
   MpiWorld& operator=(MpiWorld const&) = delete;
 
@@ -119,6 +120,11 @@ class MpiWorld {
     }
   }
 
+  /// Nobody waits for an exit: it is said to the others as a failure.
+  void process_exits() noexcept override {
+    abort("rank " + std::to_string(rank()) + " has exited in the middle of a run");
+  }
+
   /// This rank is done; returns when all are.
   /// @throws CommunicationError when one fails, or is not done within the timeout
   void end() {
@@ -138,7 +144,7 @@ class MpiWorld {
            ", which did not end within " + std::to_string(timeout_.count()) + " ms");
     }
     for (MPI_Comm* c : all()) check_mpi(MPI_Comm_free(c), "MPI_Comm_free");
-    MpiSession::of_process().world_ends();
+    MpiSession::of_process().ends(*this, true);
   }
 
  private:
