@@ -10,8 +10,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -138,6 +143,38 @@ class LateStream {
   std::thread worker_;
 };
 
+namespace late {
+
+/// Where memory of LateDevices is, in the whole process.
+class Memory {
+ public:
+  static Memory& all() {
+    static Memory memory;
+    return memory;
+  }
+
+  void add(std::uintptr_t begin, zero::Index bytes) {
+    std::lock_guard const lock(mutex_);
+    ends_[begin] = begin + static_cast<std::uintptr_t>(bytes);
+  }
+  void remove(std::uintptr_t begin) noexcept {
+    std::lock_guard const lock(mutex_);
+    ends_.erase(begin);
+  }
+  /// Whether the address lies in a buffer, or at its end, where an empty view may be.
+  bool has(std::uintptr_t address) {
+    std::lock_guard const lock(mutex_);
+    auto const next = ends_.upper_bound(address);
+    return next != ends_.begin() && address <= std::prev(next)->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::uintptr_t> ends_;
+};
+
+}  // namespace late
+
 /// Memory of a LateDevice, at an address that no machine can dereference.
 class LateBuffer {
  public:
@@ -145,14 +182,25 @@ class LateBuffer {
   static constexpr std::uintptr_t tag = std::uintptr_t{1} << 61;
 
   LateBuffer() = default;
-  explicit LateBuffer(zero::HostBuffer host) : host_(std::move(host)) {}
+  LateBuffer(zero::HostBuffer host, zero::Index bytes) : host_(std::move(host)) {
+    late::Memory::all().add(number(), bytes);
+  }
+  LateBuffer(LateBuffer&&) = default;
+  LateBuffer& operator=(LateBuffer&& other) noexcept {
+    std::swap(host_, other.host_);
+    return *this;
+  }
+  ~LateBuffer() {
+    if (number() != 0) late::Memory::all().remove(number());
+  }
 
   std::byte* address() const {
-    auto const address = reinterpret_cast<std::uintptr_t>(host_.address());
-    return reinterpret_cast<std::byte*>(address == 0 ? 0 : address | tag);
+    return reinterpret_cast<std::byte*>(number() == 0 ? 0 : number() | tag);
   }
 
  private:
+  std::uintptr_t number() const { return reinterpret_cast<std::uintptr_t>(host_.address()); }
+
   zero::HostBuffer host_;
 };
 
@@ -164,6 +212,7 @@ class LateDevice {
   using Event = LateEvent;
   using Buffer = LateBuffer;
 
+  /// Ends the process where the memory has been given back: work was still to be done on it.
   /// @throws Error outside work of a stream, and for an address that is not of a LateDevice
   template <class T>
   static T* resolve(T* address) {
@@ -173,10 +222,14 @@ class LateDevice {
     if (tagged == 0) return nullptr;
     if ((tagged & LateBuffer::tag) == 0)
       throw zero::Error("LateDevice: a resolved address is not the device's");
+    if (!late::Memory::all().has(tagged ^ LateBuffer::tag)) {
+      std::fputs("LateDevice: work is done on memory that was given back before\n", stderr);
+      std::abort();
+    }
     return reinterpret_cast<T*>(tagged ^ LateBuffer::tag);
   }
   Buffer allocate(zero::Index bytes, std::string_view kind) {
-    return Buffer(zero::HostBuffer(bytes, kind, ledger_));
+    return {zero::HostBuffer(bytes, kind, ledger_), bytes};
   }
   Stream stream() { return {streams_, waits_}; }
   Event event() { return {}; }
