@@ -80,13 +80,16 @@ class Trainer {
     Batch const* const all[] = {&micro_batches...};
     step_over(all);
   }
-  /// The same over a range of micro-batches.
-  template <std::ranges::forward_range R>
-  requires(std::same_as<std::ranges::range_value_t<R>, Batch> &&
-           !std::same_as<std::remove_cvref_t<R>, Batch>) void step(R const& micro_batches) {
-    std::vector<Batch const*> all;
-    for (Batch const& batch : micro_batches) all.push_back(&batch);
-    step_over(all);
+  /// The same over a range of micro-batches that lie somewhere: one that makes its elements while
+  /// it is walked would not keep them.
+  template <class R>
+  requires(std::ranges::forward_range<R const> &&
+           (std::same_as<std::ranges::range_reference_t<R const>, Batch&> ||
+            std::same_as<std::ranges::range_reference_t<R const>,
+                         Batch const&>)) void step(R const& micro_batches) {
+    batches_.clear();
+    for (Batch const& batch : micro_batches) batches_.push_back(&batch);
+    step_over(batches_);
   }
 
   /// Runs the model without its backward and returns this rank's loss; waits.
@@ -304,6 +307,7 @@ class Trainer {
   Gradients<Context> gradients_;
   OptimizerState<Context, O> state_;
   Index losses_ = 1;
+  std::vector<Batch const*> batches_;  // kept, so that a step allocates nothing
 };
 
 template <class M, class C, class O, class... Q>
