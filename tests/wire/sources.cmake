@@ -1,1 +1,2 @@
-include(${zero_tests_dir} / archetypes / rig.cmake)
+# SPDX-License-Identifier: Apache-2.0
+include(${zero_tests_dir}/archetypes/rig.cmake)
