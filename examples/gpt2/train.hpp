@@ -128,10 +128,9 @@ class Rank {
 
   /// All ranks generate the same text, and all of them gather for it.
   std::string sample() {
-    Gpt2 model(settings_.size);
     auto const next_logits = [&](std::span<Token const> seen) {
       std::span<float const> logits;
-      trainer_.evaluate([&](auto& pass) { logits = model.next_logits(pass, seen); });
+      trainer_.evaluate([&](auto& pass) { logits = trainer_.model().next_logits(pass, seen); });
       return logits;
     };
     return printable(
