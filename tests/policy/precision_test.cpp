@@ -16,6 +16,12 @@ struct Own {
   static constexpr bool has_master = Master;
 };
 
+struct NoMaster {
+  static constexpr zero::PolicyKind kind = zero::PolicyKind::precision;
+  using Parameter = float;
+  using Gradient = float;
+};
+
 using zero::bf16;
 using zero::fp16;
 
@@ -50,4 +56,5 @@ TEST_CASE("a user's own precision may mix types; without a master its parameters
   CHECK(!of_double);
   CHECK(!gradients_of_double);
   CHECK(!other_kind);
+  CHECK(!zero::PrecisionPolicy<NoMaster>);
 }
