@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 struct Mlp {  // six layers y = tanh(W y) that learn to turn a wave round
   static constexpr int layers = 6, width = 64;
@@ -29,7 +28,8 @@ struct Mlp {  // six layers y = tanh(W y) that learn to turn a wave round
     }
     std::array<float, width> d;  // derivative of the loss by a layer's output
     for (int i = 0; i < width; ++i) d[i] = y[layers][i] - y[0][width - 1 - i];
-    double const loss = std::inner_product(d.begin(), d.end(), d.begin(), 0.0) / 2;
+    double loss = 0;
+    for (float error : d) loss += error * error / 2;
     if constexpr (Pass::trains)
       for (int k = layers; k-- > 0;) {
         auto const [parameters, gradients] = pass.backward(k);  // summed over ranks at the brace
