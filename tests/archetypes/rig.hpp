@@ -28,6 +28,7 @@ struct Setup {
   zero::Options options{};
   zero::AdamW optimizer{};
   GradientOf gradient{};  ///< unset: 0.25
+  zero::Fill fill = zero::Fill::add;
 };
 
 /// "stage 3, bf16, accumulation 3, ..."

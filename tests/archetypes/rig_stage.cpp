@@ -13,7 +13,7 @@ template <class S, class R>
 class TrainerAs final : public Trainer {
  public:
   TrainerAs(Setup const& setup, Ranks ranks, zero::CollectiveLog& log)
-      : trainer_(Walker(setup.units, schedule_of(setup), setup.gradient),
+      : trainer_(Walker(setup.units, schedule_of(setup), setup.gradient, setup.fill),
                  zero::Recording<Ranks>(std::move(ranks), log), setup.optimizer, setup.options) {}
 
   void step(Batch const& batch) override { trainer_.step(batch); }

@@ -30,8 +30,12 @@ class Walker {
  public:
   using Batch = rig::Batch;
 
-  Walker(zero::Units units, zero::Schedule schedule, GradientOf gradient)
-      : units_(std::move(units)), schedule_(std::move(schedule)), gradient_(std::move(gradient)) {
+  /// @param fill whether gradients are added to zeros, or assigned at a unit's first visit
+  Walker(zero::Units units, zero::Schedule schedule, GradientOf gradient, zero::Fill fill)
+      : units_(std::move(units)),
+        schedule_(std::move(schedule)),
+        gradient_(std::move(gradient)),
+        fill_(fill) {
     if (schedule_.empty()) schedule_ = zero::default_schedule(static_cast<int>(units_.size()));
   }
 
@@ -49,7 +53,7 @@ class Walker {
       if (visit.phase == zero::Phase::forward) {
         parameters[place].emplace(pass.forward(visit.unit));
       } else if constexpr (Pass::trains) {
-        auto leases = pass.backward(visit.unit);
+        auto leases = pass.backward(visit.unit, fill_);
         parameters[place].emplace(std::move(leases.parameters));
         gradients[place].emplace(std::move(leases.gradients));
         add(*gradients[place], visit.unit, batch);
@@ -72,6 +76,7 @@ class Walker {
 
   template <class Lease>
   void add(Lease const& lease, int unit, Batch const& batch) const {
+    bool const assigns = fill_ == zero::Fill::overwrite && lease.first();
     auto const tensors = static_cast<Index>(units_[zero::at(unit)].tensors.size());
     for (Index t = 0; t < tensors; ++t) {
       auto const view = lease[t];
@@ -79,7 +84,7 @@ class Walker {
       std::span<G> const to = view;
       for (std::size_t i = 0; i < to.size(); ++i) {
         float const g = gradient_ ? gradient_(batch, unit, t, static_cast<Index>(i)) : 0.25f;
-        to[i] = static_cast<G>(static_cast<float>(to[i]) + g);
+        to[i] = static_cast<G>(assigns ? g : static_cast<float>(to[i]) + g);
       }
     }
   }
@@ -87,6 +92,7 @@ class Walker {
   zero::Units units_;
   zero::Schedule schedule_;
   GradientOf gradient_;
+  zero::Fill fill_;
 };
 
 static_assert(zero::HasSchedule<Walker>);
