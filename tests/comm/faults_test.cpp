@@ -142,8 +142,8 @@ TEST_CASE_TEMPLATE("another type of the same operation: both sides are named", D
                    LateDevice) {
   Outcomes const result = outcomes<D>(2, long_time, [](auto& communicator, auto& stream) {
     if (communicator.rank() == 0) return all_reduce(communicator, stream, 64, gather_a);
-    zero_test::OnDevice<zero::bf16, D> memory(communicator.device(), stream,
-                                              std::vector<zero::bf16>(128));
+    zero_test::DeviceMemory<zero::bf16, D> memory(communicator.device(), stream,
+                                                  std::vector<zero::bf16>(128));
     auto claim = memory.claim(stream);
     communicator.all_reduce(claim.target(0, 128), gather_a);
     claim.end();

@@ -4,7 +4,7 @@
 
 #include <zero/launch/threads.hpp>
 
-#include <support/on_device.hpp>
+#include <support/device_memory.hpp>
 
 #include <chrono>
 #include <exception>
@@ -81,8 +81,8 @@ inline std::string lacks(std::string const& text, std::vector<std::string> const
 template <class C, class S>
 void all_reduce(C& communicator, S& stream, zero::Index n, zero::Where where, int channel = 0) {
   using D = typename C::Device;
-  OnDevice<float, D> memory(communicator.device(), stream,
-                            std::vector<float>(zero::at(n * communicator.size()), 1.0f));
+  DeviceMemory<float, D> memory(communicator.device(), stream,
+                                std::vector<float>(zero::at(n * communicator.size()), 1.0f));
   auto on_channel = communicator.channel(channel);
   auto claim = memory.claim(stream);
   on_channel.all_reduce(claim.target(0, n * communicator.size()), where);
@@ -94,8 +94,8 @@ template <class C, class S>
 void all_gather(C& communicator, S& stream, zero::Index n, zero::Where where, int channel = 0) {
   using D = typename C::Device;
   zero::Index const full = n * communicator.size();
-  OnDevice<float, D> memory(communicator.device(), stream,
-                            std::vector<float>(zero::at(full), 1.0f));
+  DeviceMemory<float, D> memory(communicator.device(), stream,
+                                std::vector<float>(zero::at(full), 1.0f));
   auto on_channel = communicator.channel(channel);
   auto claim = memory.claim(stream);
   on_channel.all_gather(claim.source(n * communicator.rank(), n), claim.target(0, full), where);

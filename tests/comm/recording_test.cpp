@@ -6,8 +6,8 @@
 #include <zero/launch/threads.hpp>
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using zero::Host;
 using zero::Index;
 using zero::Recording;
 using zero::Where;
-using zero_test::OnDevice;
+using zero_test::DeviceMemory;
 
 using Threads = zero::ThreadCommunicator<Host>;
 static_assert(zero::Communicator<Recording<Threads>>);
@@ -55,10 +55,10 @@ CollectiveLog recorded(int world, Index slice) {
     auto stream = communicator.device().stream();
     Index const full = slice * world;
     Index const own = slice * communicator.rank();
-    OnDevice<float, Host> memory(communicator.device(), stream,
-                                 std::vector<float>(zero::at(full), 1.0f));
-    OnDevice<double, Host> wide(communicator.device(), stream,
-                                std::vector<double>(zero::at(full), 1.0));
+    DeviceMemory<float, Host> memory(communicator.device(), stream,
+                                     std::vector<float>(zero::at(full), 1.0f));
+    DeviceMemory<double, Host> wide(communicator.device(), stream,
+                                    std::vector<double>(zero::at(full), 1.0));
     auto claim = memory.claim(stream);
     gathering.all_gather(claim.source(own, slice), claim.target(0, full), Where{"gather", "a", 7});
     communicator.reduce_scatter(claim.source(0, full), claim.target(own, slice),
@@ -115,7 +115,7 @@ TEST_CASE("collectives of one group count as one launch, nested groups with the 
   log.keep_records(true);
   Recording communicator(zero::SingleRank<>(), log);
   auto stream = communicator.device().stream();
-  OnDevice<float, Host> memory(communicator.device(), 64);
+  DeviceMemory<float, Host> memory(communicator.device(), 64);
   auto claim = memory.claim(stream);
   auto const gather = [&] {
     communicator.all_gather(claim.source(0, 64), claim.target(0, 64), Where{"gather", "u", 0});
@@ -149,7 +149,7 @@ TEST_CASE("clearing forgets totals, records and groups, and counting goes on") {
   log.keep_records(true);
   Recording communicator(zero::SingleRank<>(), log);
   auto stream = communicator.device().stream();
-  OnDevice<float, Host> memory(communicator.device(), 64);
+  DeviceMemory<float, Host> memory(communicator.device(), 64);
   auto claim = memory.claim(stream);
   communicator.all_reduce(claim.target(0, 64), Where{"reduce", "u", 0});
   log.clear();
@@ -175,7 +175,7 @@ TEST_CASE("a recorded communicator is the one it wraps") {
       CollectiveLog mine;
       Recording recording(threads, mine);
       auto stream = recording.device().stream();
-      OnDevice<float, Host> memory(recording.device(), stream, std::vector<float>(64, 1.0f));
+      DeviceMemory<float, Host> memory(recording.device(), stream, std::vector<float>(64, 1.0f));
       if (recording.rank() == 1) {
         recording.abort("planted");
         return;

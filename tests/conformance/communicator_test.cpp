@@ -6,9 +6,9 @@
 #include <zero/launch/threads.hpp>
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 #include <support/rounding.hpp>
 
 #include <cmath>
@@ -21,9 +21,9 @@ namespace {
 using zero::bf16;
 using zero::Host;
 using zero::Index;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 
 constexpr zero::LaunchOptions patient{.timeout = std::chrono::seconds(60)};
 constexpr zero::Where here{"test", "unit", 1};
@@ -113,8 +113,8 @@ void check_all_gather(int world, Index n, bool in_place) {
     std::vector<T> const mine = contribution<T>(rank, n);
     std::vector<T> before(zero::at(world * n), static_cast<T>(99.0f));
     if (in_place) std::copy(mine.begin(), mine.end(), before.begin() + rank * n);
-    OnDevice<T, D> slice(communicator.device(), stream, mine);
-    OnDevice<T, D> full(communicator.device(), stream, before);
+    DeviceMemory<T, D> slice(communicator.device(), stream, mine);
+    DeviceMemory<T, D> full(communicator.device(), stream, before);
     {
       auto from = slice.claim(stream);
       auto to = full.claim(stream);
@@ -134,8 +134,8 @@ void check_reduce_scatter(int world, Index n, bool in_place) {
   on_ranks<D>(world, [&](auto& communicator, auto& stream) {
     int const rank = communicator.rank();
     std::vector<T> const mine = contribution<T>(rank, world * n);
-    OnDevice<T, D> full(communicator.device(), stream, mine);
-    OnDevice<T, D> slice(communicator.device(), n);
+    DeviceMemory<T, D> full(communicator.device(), stream, mine);
+    DeviceMemory<T, D> slice(communicator.device(), n);
     {
       auto from = full.claim(stream);
       auto to = slice.claim(stream);
@@ -163,8 +163,8 @@ void check_all_reduce(int world, Index n) {
   std::vector<double> const expected = sums<T>(world, world * n);
   std::vector<std::vector<double>> got(zero::at(world));
   on_ranks<D>(world, [&](auto& communicator, auto& stream) {
-    OnDevice<T, D> full(communicator.device(), stream,
-                        contribution<T>(communicator.rank(), world * n));
+    DeviceMemory<T, D> full(communicator.device(), stream,
+                            contribution<T>(communicator.rank(), world * n));
     {
       auto claim = full.claim(stream);
       communicator.all_reduce(claim.target(0, world * n), here);
@@ -230,7 +230,8 @@ TEST_CASE_TEMPLATE("collectives on one stream follow one another without a wait 
   std::vector<std::vector<float>> got(world);
   on_ranks<D>(world, [&](auto& communicator, auto& stream) {
     Index const rank = communicator.rank();
-    OnDevice<float, D> full(communicator.device(), stream, std::vector<float>(64 * world, 1.0f));
+    DeviceMemory<float, D> full(communicator.device(), stream,
+                                std::vector<float>(64 * world, 1.0f));
     for (int i = 0; i < 10; ++i) {
       auto claim = full.claim(stream);
       communicator.reduce_scatter(claim.source(0, 64 * world), claim.target(64 * rank, 64), here);
@@ -249,8 +250,8 @@ TEST_CASE("channels have orders of their own: ranks may issue two in different o
     auto other = communicator.device().stream();
     auto one = communicator.channel(1);
     auto two = communicator.channel(2);
-    OnDevice<float, LateDevice> a(communicator.device(), stream, std::vector<float>(64, 1.0f));
-    OnDevice<float, LateDevice> b(communicator.device(), other, std::vector<float>(128, 2.0f));
+    DeviceMemory<float, LateDevice> a(communicator.device(), stream, std::vector<float>(64, 1.0f));
+    DeviceMemory<float, LateDevice> b(communicator.device(), other, std::vector<float>(128, 2.0f));
     auto const first = [&] {
       auto claim = a.claim(stream);
       one.all_reduce(claim.target(0, 64), here);
@@ -296,8 +297,8 @@ TEST_CASE_TEMPLATE("arguments that are ordered on two streams are refused", D, H
   zero::ThreadCommunicator<D> communicator(meeting, 0, device);
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> slice(device, 64);
-  OnDevice<float, D> full(device, 64);
+  DeviceMemory<float, D> slice(device, 64);
+  DeviceMemory<float, D> full(device, 64);
   auto from = slice.claim(a);
   auto to = full.claim(b);
   CHECK_THROWS_AS(communicator.all_gather(from.source(0, 64), to.target(0, 64), here), zero::Error);
@@ -311,9 +312,9 @@ TEST_CASE_TEMPLATE("one rank alone: collectives are copies", D, Host, LateDevice
   CHECK(&channel.device() == &communicator.device());
   auto stream = communicator.device().stream();
   std::vector<float> const x = contribution<float>(0, 192);
-  OnDevice<float, D> a(communicator.device(), stream, x);
-  OnDevice<float, D> gathered(communicator.device(), 192);
-  OnDevice<float, D> reduced(communicator.device(), 192);
+  DeviceMemory<float, D> a(communicator.device(), stream, x);
+  DeviceMemory<float, D> gathered(communicator.device(), 192);
+  DeviceMemory<float, D> reduced(communicator.device(), 192);
   {
     auto from = a.claim(stream);
     auto to = gathered.claim(stream);

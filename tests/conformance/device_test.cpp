@@ -2,9 +2,9 @@
 // What every device promises of its memory.
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 
 using zero::Host;
 using zero::Index;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 
 TEST_CASE_TEMPLATE("a buffer's address is a multiple of 256", D, Host, LateDevice, GuardedDevice) {
   D device;
@@ -47,13 +47,13 @@ TEST_CASE_TEMPLATE("memory that was not written reads as NaN in every type", D, 
                    GuardedDevice) {
   D device;
   auto stream = device.stream();
-  OnDevice<std::uint8_t, D> bytes(device, 1000);
+  DeviceMemory<std::uint8_t, D> bytes(device, 1000);
   for (std::uint8_t byte : bytes.read(stream)) CHECK(byte == 0xff);
-  for (float x : OnDevice<float, D>(device, 64).read(stream)) CHECK(std::isnan(x));
-  for (double x : OnDevice<double, D>(device, 64).read(stream)) CHECK(std::isnan(x));
-  for (zero::bf16 x : OnDevice<zero::bf16, D>(device, 64).read(stream))
+  for (float x : DeviceMemory<float, D>(device, 64).read(stream)) CHECK(std::isnan(x));
+  for (double x : DeviceMemory<double, D>(device, 64).read(stream)) CHECK(std::isnan(x));
+  for (zero::bf16 x : DeviceMemory<zero::bf16, D>(device, 64).read(stream))
     CHECK(std::isnan(static_cast<float>(x)));
-  for (zero::fp16 x : OnDevice<zero::fp16, D>(device, 64).read(stream))
+  for (zero::fp16 x : DeviceMemory<zero::fp16, D>(device, 64).read(stream))
     CHECK(std::isnan(static_cast<float>(x)));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE_TEMPLATE("what is written is read back, to the last byte of a buffer",
   for (Index n : {1, 255, 256, 257, 4096, 10001}) {
     std::vector<std::uint8_t> values(zero::at(n));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * 7);
-    OnDevice<std::uint8_t, D> buffer(device, stream, values);
+    DeviceMemory<std::uint8_t, D> buffer(device, stream, values);
     CHECK(buffer.read(stream) == values);
   }
 }

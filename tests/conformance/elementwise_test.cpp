@@ -4,9 +4,9 @@
 #include <zero/core/noise.hpp>
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 #include <support/rounding.hpp>
 
 #include <cmath>
@@ -20,9 +20,9 @@ using zero::bf16;
 using zero::fp16;
 using zero::Host;
 using zero::Index;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 using zero_test::stored;
 
 // None, one alignment, odd multiples of it, more than one tile of 4096 and of 512; and sizes that
@@ -72,8 +72,8 @@ void check_fill_and_copy() {
   auto stream = device.stream();
   for (Index n : any_sizes) {
     std::vector<T> const x = as<T>(values(n, 1));
-    OnDevice<T, D> a(device, stream, x);
-    OnDevice<T, D> b(device, n);
+    DeviceMemory<T, D> a(device, stream, x);
+    DeviceMemory<T, D> b(device, n);
     {
       auto from = a.claim(stream);
       auto to = b.claim(stream);
@@ -101,8 +101,8 @@ TEST_CASE_TEMPLATE("copy keeps every bit pattern of a 16-bit type", D, Host, Lat
   auto stream = device.stream();
   std::vector<bf16> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
-  OnDevice<bf16, D> a(device, stream, all);
-  OnDevice<bf16, D> b(device, 65536);
+  DeviceMemory<bf16, D> a(device, stream, all);
+  DeviceMemory<bf16, D> b(device, 65536);
   {
     auto from = a.claim(stream);
     auto to = b.claim(stream);
@@ -119,9 +119,9 @@ void check_assign_and_add() {
   for (Index n : any_sizes) {
     std::vector<A> const to = as<A>(values(n, 2));
     std::vector<B> const from = as<B>(values(n, 3));
-    OnDevice<A, D> a(device, stream, to);
-    OnDevice<A, D> sum(device, stream, to);
-    OnDevice<B, D> b(device, stream, from);
+    DeviceMemory<A, D> a(device, stream, to);
+    DeviceMemory<A, D> sum(device, stream, to);
+    DeviceMemory<B, D> b(device, stream, from);
     {
       auto source = b.claim(stream);
       auto assigned = a.claim(stream);
@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("copy_in and copy_out move elements from and to the host", D,
   for (Index n : any_sizes) {
     std::vector<float> const in = values(n, 4);
     std::vector<float> out(zero::at(n), -1.0f);
-    OnDevice<float, D> a(device, n);
+    DeviceMemory<float, D> a(device, n);
     {
       auto claim = a.claim(stream);
       copy_in(stream, claim.view(), in.data());
@@ -180,7 +180,7 @@ TEST_CASE_TEMPLATE("work on views of no memory does nothing", D, Host, LateDevic
   add(stream, none, zero::View<bf16 const, D>(none16));
   copy_in(stream, none, static_cast<float const*>(nullptr));
   copy_out(stream, static_cast<float*>(nullptr), zero::View<float const, D>(none));
-  OnDevice<double, D> record(device, stream, {1.0, 0.0});
+  DeviceMemory<double, D> record(device, stream, {1.0, 0.0});
   {
     auto claim = record.claim(stream);
     add_squares(stream, zero::View<float const, D>(none), claim.view(), Index{3});
@@ -214,8 +214,8 @@ void check_add_squares() {
   auto stream = device.stream();
   for (Index n : sizes) {
     std::vector<T> const x = as<T>(values(n, 5));
-    OnDevice<T, D> a(device, stream, x);
-    OnDevice<double, D> record(device, stream, {0.125, 0.0});
+    DeviceMemory<T, D> a(device, stream, x);
+    DeviceMemory<double, D> record(device, stream, {0.125, 0.0});
     {
       auto from = a.claim(stream);
       auto to = record.claim(stream);
@@ -243,8 +243,8 @@ TEST_CASE_TEMPLATE("add_squares of the largest floats is finite", D, Host, LateD
   D device;
   auto stream = device.stream();
   float const largest = std::numeric_limits<float>::max();
-  OnDevice<float, D> a(device, stream, std::vector<float>(4160, largest));
-  OnDevice<double, D> record(device, stream, {0.0, 0.0});
+  DeviceMemory<float, D> a(device, stream, std::vector<float>(4160, largest));
+  DeviceMemory<double, D> record(device, stream, {0.0, 0.0});
   {
     auto from = a.claim(stream);
     auto to = record.claim(stream);
@@ -263,10 +263,10 @@ TEST_CASE_TEMPLATE("add_squares names the first unit that is not finite", D, Hos
   for (float bad : {infinity, -infinity, nan}) {
     for (Index where : {0, 63, 100, 4095, 4096, 4159}) {
       std::vector<float> x(4160, 1.0f);
-      OnDevice<float, D> good(device, stream, x);
+      DeviceMemory<float, D> good(device, stream, x);
       x[zero::at(where)] = bad;
-      OnDevice<float, D> a(device, stream, x);
-      OnDevice<double, D> record(device, stream, {0.0, 0.0});
+      DeviceMemory<float, D> a(device, stream, x);
+      DeviceMemory<double, D> record(device, stream, {0.0, 0.0});
       {
         auto fine = good.claim(stream);
         auto from = a.claim(stream);

@@ -2,9 +2,9 @@
 // Slots on every device: whoever claims the bytes waits for whoever used them last.
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 
 #include <string>
 #include <utility>
@@ -14,9 +14,9 @@ namespace {
 
 using zero::Host;
 using zero::Index;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 
 template <class D>
 void set(typename D::Stream& stream, zero::View<float, D> to, float value) {
@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("a claim waits for the last claim's work on another stream", 
   auto a = device.stream();
   auto b = device.stream();
   auto c = device.stream();
-  OnDevice<float, D> memory(device, 100);
+  DeviceMemory<float, D> memory(device, 100);
   {
     auto claim = memory.claim(a);
     set<D>(a, claim.view(), 0);
@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("a slot that one stream claims is refused to every other", D,
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   auto first = memory.claim(a);
   CHECK_THROWS_AS(memory.claim(b), zero::Error);
   auto second = memory.claim(a);
@@ -75,7 +75,7 @@ TEST_CASE_TEMPLATE("a claim that was refused leaves the slot as it was", D, Host
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   {
     auto claim = memory.claim(a);
     CHECK_THROWS_AS(memory.claim(b), zero::Error);
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("two claims on one stream end in any order, and both are awai
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   auto first = memory.claim(a);
   set<D>(a, first.view(), 1);
   auto second = memory.claim(a);
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("a claim moves, and ends once", D, Host, LateDevice, GuardedD
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   auto claim = memory.claim(a);
   auto moved = std::move(claim);
   claim.end();  // holds nothing any more
@@ -116,7 +116,7 @@ TEST_CASE_TEMPLATE("a claim moves, and ends once", D, Host, LateDevice, GuardedD
   other = zero::Claim<float, D>();  // assigning ends what was held
   CHECK(memory.read(a) == std::vector<float>(64, 7.0f));
 
-  OnDevice<float, D> second(device, 64);
+  DeviceMemory<float, D> second(device, 64);
   auto x = memory.claim(a);
   x = second.claim(b);
   CHECK_NOTHROW(memory.claim(b));
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("a claim that ends while an exception unwinds gives the slot 
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   try {
     auto claim = memory.claim(a);
     set<D>(a, claim.view(), 5);
@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE("a claim shows the bytes as elements of the type asked for", 
                    GuardedDevice) {
   D device;
   auto stream = device.stream();
-  OnDevice<float, D> memory(device, 64);
+  DeviceMemory<float, D> memory(device, 64);
   CHECK(memory.slot().bytes() == 256);
   CHECK(memory.slot().template on<double>(stream).view().size() == 32);
   CHECK(memory.slot().template on<zero::bf16>(stream).view().size() == 128);
@@ -167,7 +167,7 @@ TEST_CASE_TEMPLATE("slots of one buffer are ordered apart", D, Host, LateDevice,
   D device;
   auto a = device.stream();
   auto b = device.stream();
-  OnDevice<float, D> memory(device, 128);
+  DeviceMemory<float, D> memory(device, 128);
   zero::Slot<D> low(reinterpret_cast<std::byte*>(memory.view().address()), 256, device.event());
   zero::Slot<D> high(reinterpret_cast<std::byte*>(memory.view().address() + 64), 256,
                      device.event());

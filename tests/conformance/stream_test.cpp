@@ -2,9 +2,9 @@
 // What every device promises of its streams and events.
 
 #include <doctest/doctest.h>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 
 #include <functional>
 #include <memory>
@@ -16,9 +16,9 @@ namespace {
 
 using zero::Host;
 using zero::Index;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 
 /// What the work of a stream threw, whether where it was enqueued or when it was asked for.
 template <class Stream, class F>
@@ -68,8 +68,8 @@ TEST_CASE_TEMPLATE("work behind a wait sees what was enqueued before the record"
   D device;
   auto producer = device.stream();
   auto consumer = device.stream();
-  OnDevice<float, D> a(device, 64);
-  OnDevice<float, D> b(device, 64);
+  DeviceMemory<float, D> a(device, 64);
+  DeviceMemory<float, D> b(device, 64);
   auto event = device.event();
   for (int i = 0; i < 20; ++i) {
     producer.wait(event);

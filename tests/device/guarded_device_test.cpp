@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 #include <support/death.hpp>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
-#include <support/on_device.hpp>
 
 #include <csignal>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using zero_test::GuardedDevice;
 using zero_test::signal_of;
-using Memory = zero_test::OnDevice<float, GuardedDevice>;
+using Memory = zero_test::DeviceMemory<float, GuardedDevice>;
 
 /// A read, or a write, that the compiler may not leave out.
 void touch(float* address) { *static_cast<float volatile*>(address) = 1; }

@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 #include <support/death.hpp>
+#include <support/device_memory.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -18,9 +18,9 @@
 
 namespace {
 
+using zero_test::DeviceMemory;
 using zero_test::LateDevice;
 using zero_test::LateSettings;
-using zero_test::OnDevice;
 using zero_test::WithLateSettings;
 
 constexpr std::chrono::seconds never{1000};
@@ -106,7 +106,7 @@ TEST_CASE("a missing wait reads what was there before") {
   LateDevice device;
   auto producer = device.stream();
   auto consumer = device.stream();
-  OnDevice<float, LateDevice> memory(device, 64);
+  DeviceMemory<float, LateDevice> memory(device, 64);
   producer.enqueue([to = memory.view()] { *LateDevice::resolve(to.address()) = 5; });
   float seen = 0;
   consumer.enqueue([&, from = memory.view()] { seen = *LateDevice::resolve(from.address()); });
@@ -250,26 +250,41 @@ TEST_CASE("the log says which waits others imply") {
   auto c = device.stream();
   auto at_a = device.event();
   auto at_b = device.event();
-  a.enqueue([] {});
+  auto const work = [](auto& stream) { stream.enqueue([] {}); };
+  work(a);
   a.record(at_a);
   b.wait(at_a);  // 0: needed
+  work(b);
   b.wait(at_a);  // 1: implied by 0
-  b.enqueue([] {});
+  work(b);
   b.record(at_b);
   c.wait(at_b);  // 2: needed
   c.wait(at_a);  // 3: implied by 2 and 0
-  a.enqueue([] {});
+  work(c);
+  work(a);
   a.record(at_a);
-  c.wait(at_a);  // 4: needed
-  a.enqueue([] {});
+  c.wait(at_a);  // 4 and 5: one of them is needed, either would do
+  c.wait(at_a);
+  work(c);
+  work(a);
+  a.record(at_a);
+  c.wait(at_a);  // 6: implied by 7, before anything is done
+  work(a);
+  a.record(at_a);
+  c.wait(at_a);  // 7: needed
+  work(c);
+  c.wait(at_b);  // 8: implied by 2
+  work(c);
+  work(a);
   a.record(at_a);
   a.synchronize();
-  b.wait(at_a);  // 5: the host has waited
+  b.wait(at_a);  // 9: the host has waited
+  work(b);
   auto const& log = device.waits();
-  REQUIRE(log.size() == 6);
-  std::vector<bool> implied;
-  for (auto const& wait : log) implied.push_back(wait.implied);
-  CHECK(implied == std::vector<bool>{false, true, false, true, false, true});
+  REQUIRE(log.size() == 10);
+  std::string implied;
+  for (auto const& wait : log) implied += wait.implied ? 'i' : 'n';
+  CHECK(implied == "niniiiinii");
   CHECK(log[2].waiting == 2);
   CHECK(log[2].recorded == 1);
 }
@@ -282,7 +297,7 @@ TEST_CASE("a late address cannot be dereferenced, and work on memory given back 
   CHECK(zero_test::signal_of([] {
           LateDevice child;
           auto stream = child.stream();
-          OnDevice<float, LateDevice> const memory(child, 64);
+          DeviceMemory<float, LateDevice> const memory(child, 64);
           stream.enqueue([view = memory.view()] { *LateDevice::resolve(view.address()) = 1; });
         }) == SIGABRT);
 }

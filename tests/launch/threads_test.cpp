@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 #include <support/death.hpp>
+#include <support/device_memory.hpp>
 #include <support/guarded_device.hpp>
 #include <support/late_device.hpp>
-#include <support/on_device.hpp>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -23,9 +23,9 @@ namespace {
 
 using zero::Host;
 using zero::Where;
+using zero_test::DeviceMemory;
 using zero_test::GuardedDevice;
 using zero_test::LateDevice;
-using zero_test::OnDevice;
 
 static_assert(zero::Backend<zero::Threads>);
 static_assert(zero::Backend<zero::ThreadsOn<LateDevice>>);
@@ -45,8 +45,8 @@ TEST_CASE_TEMPLATE("every rank runs once, on a thread and a device of its own", 
       devices[rank] = &communicator.device();
       // All are here at once, or addresses might repeat.
       auto stream = communicator.device().stream();
-      OnDevice<float, D> memory(communicator.device(), stream,
-                                std::vector<float>(zero::at(world), 1.0f));
+      DeviceMemory<float, D> memory(communicator.device(), stream,
+                                    std::vector<float>(zero::at(world), 1.0f));
       auto claim = memory.claim(stream);
       communicator.all_reduce(claim.target(0, world), Where{"test", "u", 0});
       claim.end();
@@ -122,7 +122,7 @@ TEST_CASE("the root cause is thrown, though others fail of it before it has unwo
         throw std::invalid_argument("planted");
       }
       auto stream = communicator.device().stream();
-      OnDevice<float, Host> memory(communicator.device(), 3);
+      DeviceMemory<float, Host> memory(communicator.device(), 3);
       auto claim = memory.claim(stream);
       communicator.all_reduce(claim.target(0, 3), Where{"test", "u", 0});
     });
@@ -168,7 +168,7 @@ TEST_CASE("threads that the system refuses are an error, not the end of the proc
       // A stack is megabytes: these do not fit.
       zero::launch<zero::Threads>(2000, [](auto communicator) {
         auto stream = communicator.device().stream();
-        OnDevice<float, Host> memory(communicator.device(), 2000);
+        DeviceMemory<float, Host> memory(communicator.device(), 2000);
         auto claim = memory.claim(stream);
         communicator.all_reduce(claim.target(0, 2000), Where{"test", "u", 0});
       });

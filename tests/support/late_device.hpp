@@ -6,9 +6,9 @@
 
 #include <zero/device/host.hpp>
 
+#include <support/late_order.hpp>
 #include <support/late_queue.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,36 +23,6 @@
 #include <vector>
 
 namespace zero_test {
-
-namespace late {
-
-/// For each stream, how many of its items are known to be done before something happens. Streams
-/// beyond the first sixteen are not followed.
-class Known {
- public:
-  void at_least(int stream, std::uint64_t items) {
-    if (stream < size) items_[stream] = std::max(items_[stream], items);
-  }
-  void join(Known const& other) {
-    for (int i = 0; i < size; ++i) at_least(i, other.items_[i]);
-  }
-  bool includes(int stream, std::uint64_t items) const {
-    return stream < size && items_[stream] >= items;
-  }
-
- private:
-  static constexpr int size = 16;
-  std::uint64_t items_[size] = {};
-};
-
-/// What a device and its streams know of waits; used by the rank's host thread alone.
-struct Waits {
-  zero::Index count = 0;
-  std::vector<LateWait> log;
-  Known host;  // to the host, after it has synchronized streams
-};
-
-}  // namespace late
 
 /// The end of a stream at the time of the last record.
 struct LateEvent {
@@ -77,7 +47,7 @@ class LateStream {
     std::swap(streams_, other.streams_);
     std::swap(waits_, other.waits_);
     std::swap(queue_, other.queue_);
-    std::swap(known_, other.known_);
+    std::swap(order_, other.order_);
     std::swap(worker_, other.worker_);
     return *this;
   }
@@ -91,29 +61,30 @@ class LateStream {
 
   template <class F>
   void enqueue(F&& f) {
+    if (streams_->settings.log_waits) order_.settle(*waits_);
     streams_->push(*queue_, {.work = late::Work(std::forward<F>(f))});
   }
   void record(Event& event) noexcept {
-    event = {queue_, queue_->enqueued, known_};
+    event = {queue_, queue_->enqueued, {}};
+    if (!streams_->settings.log_waits) return;
+    event.known = order_.settle(*waits_);
     event.known.at_least(queue_->number, queue_->enqueued);
   }
   void wait(Event const& event) {
     if (event.queue == nullptr || event.queue == queue_) return;  // never recorded; in order
     LateSettings const& settings = streams_->settings;
     zero::Index const number = waits_->count++;
-    if (settings.log_waits) {
-      known_.join(waits_->host);
-      int const recorded = event.queue->number;
-      waits_->log.push_back({queue_->number, recorded, known_.includes(recorded, event.ticket)});
-    }
+    if (settings.log_waits) waits_->log.push_back({queue_->number, event.queue->number});
     if (settings.ignored_wait == LateSettings::every_wait || settings.ignored_wait == number)
       return;
-    known_.join(event.known);
+    if (settings.log_waits)
+      order_.waits(waits_->log.size() - 1, event.queue->number, event.ticket, event.known);
     streams_->push(*queue_, {.awaited = event.queue, .ticket = event.ticket});
   }
   void synchronize() {
     streams_->finish(*queue_);
-    waits_->host.join(known_);
+    if (!streams_->settings.log_waits) return;
+    waits_->host.join(order_.settle(*waits_));
     waits_->host.at_least(queue_->number, queue_->enqueued);
   }
   void check() { streams_->check(*queue_); }
@@ -139,7 +110,7 @@ class LateStream {
   std::shared_ptr<late::Streams> streams_;
   std::shared_ptr<late::Waits> waits_;
   std::shared_ptr<late::Queue> queue_;
-  late::Known known_;
+  late::Order order_;
   std::thread worker_;
 };
 

@@ -12,14 +12,14 @@ namespace zero_test {
 /// A buffer of one slot. Writing and reading wait.
 /// @tparam T element type; @tparam D device
 template <class T, zero::RunsHostCode D>
-class OnDevice {
+class DeviceMemory {
  public:
-  OnDevice(D& device, zero::Index n, std::string_view kind = "test")
+  DeviceMemory(D& device, zero::Index n, std::string_view kind = "test")
       : n_(n),
         buffer_(device.allocate(n * zero::Index{sizeof(T)}, kind)),
         slot_(buffer_.address(), n * zero::Index{sizeof(T)}, device.event()) {}
-  OnDevice(D& device, typename D::Stream& stream, std::vector<T> const& values)
-      : OnDevice(device, static_cast<zero::Index>(values.size())) {
+  DeviceMemory(D& device, typename D::Stream& stream, std::vector<T> const& values)
+      : DeviceMemory(device, static_cast<zero::Index>(values.size())) {
     write(stream, values);
   }
 
