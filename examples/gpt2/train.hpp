@@ -58,7 +58,7 @@ class Rank {
     outcome.steps = settings_.last_step();
     outcome.tokens_per_s =
         static_cast<double>(settings_.tokens_a_step() * outcome.steps) / training_seconds;
-    outcome.parameters_hash = trainer_.parameters_hash();
+    outcome.parameters_hash = zero::parameters_hash(trainer_);
     outcome.sample = sample();
     report_memory(outcome);
     return outcome;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainers of one stage, ZERO_RIG_STAGE, behind the interface.
+#include <zero/report/slices.hpp>
 #include <zero/step/trainer.hpp>
 
 #include <archetypes/rig.hpp>
@@ -26,8 +27,8 @@ class TrainerAs final : public Trainer {
   }
   zero::Decision decision() override { return trainer_.decision(); }
   double loss() override { return trainer_.loss(); }
-  std::uint64_t parameters_hash() override { return trainer_.parameters_hash(); }
-  void read_weights(Weights const& f) override { trainer_.read_weights(f); }
+  std::uint64_t parameters_hash() override { return zero::parameters_hash(trainer_); }
+  void read_weights(Weights const& f) override { zero::read_weights(trainer_, f); }
 
   std::vector<float> tensor(int unit, Index index) override {
     std::vector<float> values;

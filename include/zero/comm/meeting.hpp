@@ -132,7 +132,8 @@ class Meeting {
       bool const same =
           other.operation == first.operation && other.slice_elements == first.slice_elements &&
           other.element_bytes == first.element_bytes && other.where.unit == first.where.unit &&
-          other.where.phase == first.where.phase && other.where.step == first.where.step;
+          other.where.phase == first.where.phase && other.where.step == first.where.step &&
+          other.where.micro_batches == first.where.micro_batches;
       if (!same) {
         fail("ranks issued different collectives: rank 0 is in " + text(first) + ", rank " +
              std::to_string(q) + " is in " + text(other));
