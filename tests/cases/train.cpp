@@ -168,7 +168,8 @@ zero::Units make_units(std::vector<std::vector<Index>> const& sizes,
 }
 
 bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 double largest_difference(std::vector<float> const& a, std::vector<double> const& b) {
