@@ -7,6 +7,7 @@
 #include <zero/launch/threads.hpp>
 #include <zero/optim/adamw.hpp>
 #include <zero/report/slices.hpp>
+#include <zero/report/slices.hpp>
 #include <zero/step/trainer.hpp>
 
 #include <support/late_device.hpp>
