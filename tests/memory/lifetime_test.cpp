@@ -38,7 +38,7 @@ void live_and_die(rig::Setup const& setup, zero::Host& device) {
 
 }  // namespace
 
-TEST_CASE("a hundred trainers, one after the other, leave nothing") {
+TEST_CASE("a hundred trainers, one after the other, leave nothing [slow]") {
   for (int stage = 0; stage <= 3; ++stage) {
     for (bool bf16 : {false, true}) {
       rig::Setup const setup = setup_of(stage, bf16);
