@@ -106,9 +106,10 @@ Outcome train_as(Training const& training, Optimizer const& optimizer, std::size
       after.ranks[at(rank)] = {trainer.decision(), squares_of_own_record(trainer), ledger.bytes()};
       if (training.after_step) training.after_step(rank, static_cast<Index>(s), ledger);
     }
-    zero::read_weights(trainer, [&](zero::PlacedTensor const&, Index, std::span<float const> values) {
-      outcome.owned[at(rank)] += std::ssize(values);
-    });
+    zero::read_weights(trainer,
+                       [&](zero::PlacedTensor const&, Index, std::span<float const> values) {
+                         outcome.owned[at(rank)] += std::ssize(values);
+                       });
     outcome.parameters[at(rank)] = parameters_seen(trainer, training.units);
     outcome.parameters_hash[at(rank)] = zero::parameters_hash(trainer);
     outcome.memory[at(rank)] = ledger.kinds();
