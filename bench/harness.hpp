@@ -22,12 +22,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,11 +109,14 @@ class Harness {
       if (e.variant.name == variant.name)
         problem_ = "two variants are named '" + variant.name + "'";
     }
-    auto const start = [ranks = variant.ranks, body](Team& team) {
-      if constexpr (std::invocable<Body const&, Measure>) {
+    constexpr bool alone = std::invocable<Body const&, Measure>;
+    if (alone && variant.ranks != 1)
+      problem_ = "'" + variant.name + "' takes no communicator, so it has one rank";
+    auto const start = [body](Team& team) {
+      if constexpr (alone) {
         body(Measure(team, 0));
       } else {
-        zero::launch<zero::Threads>(ranks, [&](auto communicator) {
+        zero::launch<zero::Threads>(team.ranks(), [&](auto communicator) {
           try {
             body(communicator, Measure(team, communicator.rank()));
           } catch (...) {

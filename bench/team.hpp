@@ -30,6 +30,7 @@ using Facts = std::vector<std::pair<std::string, std::variant<Index, double>>>;
 class Team {
  public:
   explicit Team(int ranks) : ranks_(ranks) {}
+  int ranks() const { return ranks_; }
 
   /// A rank is ready; iterates as told and returns when all is over.
   template <class F>

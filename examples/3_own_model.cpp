@@ -90,14 +90,16 @@ class Speller {
   double operator()(Pass& pass, Batch const& batch) {
     std::vector<Row> p = logits(pass, batch.before);
     double loss = 0;
-    float const each = 1 / static_cast<float>(p.size());
-    for (std::size_t s = 0; s < p.size(); ++s) {  // logits become the loss's derivatives by them
+    for (std::size_t s = 0; s < p.size(); ++s) {
       float sum = 0;
-      for (float& value : p[s]) sum += value = std::exp(value);
-      for (float& value : p[s]) value *= each / sum;
+      for (float& value : p[s]) {
+        value = std::exp(value);
+        sum += value;
+      }
+      for (float& value : p[s]) value /= sum;
       float& right = p[s][at(number(batch.next[s]))];
-      loss -= std::log(right / each) * each;
-      right -= each;
+      loss -= std::log(right) / static_cast<float>(p.size());
+      right -= 1;  // now p is the derivative of this letter's loss by its logits
     }
     if constexpr (Pass::trains) backward(pass, batch.before, p);
     return loss;
@@ -154,7 +156,8 @@ class Speller {
   template <class Pass>
   void backward(Pass& pass, std::vector<std::string> const& before, std::vector<Row> d_logits) {
     std::vector<Row> dx(before.size(), Row(width));
-    float const scale = std::span<float const>(pass.loss_scale())[0];
+    float const scale =
+        std::span<float const>(pass.loss_scale())[0] / static_cast<float>(before.size());
     {
       auto const [parameters, gradients] = pass.backward(0);
       Row const embedding = floats(parameters[0]);
@@ -175,7 +178,10 @@ class Speller {
         Row const& h = h_[at(k)][s];
         Row dh(hidden);
         multiply_backward(out, h, dx[s], dh, d_out);
-        for (std::size_t i = 0; i < dh.size(); ++i) d_bias[i] += dh[i] *= 1 - h[i] * h[i];
+        for (std::size_t i = 0; i < dh.size(); ++i) {
+          dh[i] *= 1 - h[i] * h[i];
+          d_bias[i] += dh[i];
+        }
         multiply_backward(in, x_[at(k - 1)][s], dh, dx[s], d_in);
       }
       add(gradients[0], d_in);

@@ -16,6 +16,7 @@
 #include <iostream>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace gpt2 {
 
@@ -47,7 +48,8 @@ void print_plan(Settings const& s) {
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
             << memory_table(memory_plans(s), s.stage)
             << "besides, the model's activations: " << zero::human_bytes(activations)
-            << " a rank\n\n"
+            << " a rank\nplanned to send: " << zero::grouped_text(planned_wire_elements(s))
+            << " elements a step and rank\n\n"
             << std::flush;
 }
 
@@ -59,9 +61,9 @@ void print_outcome(Outcome const& o) {
                                  .rows = o.memory}
             << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
             << zero::grouped_text(o.measured_bytes) << "\n"
-            << zero::grouped_text(o.wire_elements_per_step) << " elements a step sent by a rank, "
-            << zero::human_count(o.tokens_per_s) << " tokens/s, parameters "
-            << zero::hexadecimal_text(o.parameters_hash) << "\n";
+            << "sent " << zero::grouped_text(o.wire_elements_per_step)
+            << " elements a step and rank, " << zero::human_count(o.tokens_per_s)
+            << " tokens/s, parameters " << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
 int run(std::span<char const* const> arguments) {
@@ -99,7 +101,8 @@ int main(int argc, char** argv) {
     return gpt2::run(std::span<char const* const>(argv, static_cast<std::size_t>(argc))
                          .subspan(argc > 0 ? 1 : 0));
   } catch (std::exception const& e) {
-    std::cerr << "gpt2: " << e.what() << "\n";
+    std::string const text = e.what();
+    std::cerr << (text.starts_with("gpt2: ") ? "" : "gpt2: ") << text << "\n";
     return 1;
   }
 }

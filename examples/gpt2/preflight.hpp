@@ -74,6 +74,12 @@ inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s) {
   return plans;
 }
 
+/// Elements of parameters and gradients that a rank sends in a step.
+inline Index planned_wire_elements(Settings const& s) {
+  return zero::plan_wire_elements(units_of(s.size), schedule_of(s.size), s.ranks,
+                                  facts_of(s.stage, s.precision), options_of(s), s.accumulation);
+}
+
 /// The plans side by side, with an arrow at the stage that runs.
 inline zero::MemoryTable memory_table(std::array<zero::MemoryPlan, 4> const& plans, int stage) {
   zero::MemoryTable table{.title = "memory plan, a rank", .columns = {}, .rows = {}};

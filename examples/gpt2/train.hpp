@@ -58,7 +58,7 @@ class Rank {
     outcome.steps = settings_.last_step();
     outcome.tokens_per_s =
         static_cast<double>(settings_.tokens_a_step() * outcome.steps) / training_seconds;
-    outcome.parameters_hash = trainer_.parameters_hash();
+    outcome.parameters_hash = zero::parameters_hash(trainer_);
     outcome.sample = sample();
     report_memory(outcome);
     return outcome;
@@ -128,10 +128,9 @@ class Rank {
 
   /// All ranks generate the same text, and all of them gather for it.
   std::string sample() {
-    Gpt2 model(settings_.size);
     auto const next_logits = [&](std::span<Token const> seen) {
       std::span<float const> logits;
-      trainer_.evaluate([&](auto& pass) { logits = model.next_logits(pass, seen); });
+      trainer_.evaluate([&](auto& pass) { logits = trainer_.model().next_logits(pass, seen); });
       return logits;
     };
     return printable(

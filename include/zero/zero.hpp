@@ -16,6 +16,7 @@
 #include <zero/policy/policies.hpp>     // Sharded<Stage, Offload>, precisions
 #include <zero/report/metrics.hpp>      // a row a step
 #include <zero/report/progress.hpp>     // a progress line
+#include <zero/report/slices.hpp>       // weights and state, read by tensor; parameters_hash
 #include <zero/shard/layout.hpp>        // who owns what
 #include <zero/step/clip.hpp>           // phase 3
 #include <zero/step/gather.hpp>         // phase 1

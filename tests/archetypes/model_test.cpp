@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <archetypes/communicator.hpp>
-#include <archetypes/model.hpp>
+#include <archetypes/trainer.hpp>
 #include <doctest/doctest.h>
 
+#include <ranges>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 namespace {
 
@@ -34,6 +36,13 @@ struct Candidate {
 struct NoBatch {
   zero::Units units() const;
 };
+using Trainer = archetype::Deduced<archetype::Model, archetype::Complete<zero::Fp32>,
+                                   archetype::Optimizer, zero::Sharded<2>>;
+template <class R>
+concept CanStep = requires(Trainer& trainer, R const& batches) {
+  trainer.step(batches);
+};
+
 template <class Pass>
 concept CanReduce = requires(Pass& pass) {
   pass.reduce();
@@ -93,4 +102,15 @@ TEST_CASE("a pass says at compile time whether it trains") {
   auto const evaluation_reduces = CanReduce<Evaluating>;
   CHECK(reduces);
   CHECK(!evaluation_reduces);
+}
+
+TEST_CASE("a step takes batches that lie somewhere, not ones that are made while it walks") {
+  using Made = std::ranges::transform_view<std::ranges::iota_view<int, int>, Batch (*)(int)>;
+  CHECK(CanStep<Batch>);
+  CHECK(CanStep<std::span<Batch const>>);
+  CHECK(CanStep<std::span<Batch>>);
+  CHECK(std::ranges::forward_range<Made>);
+  CHECK(!CanStep<Made>);
+  CHECK(!CanStep<std::vector<int>>);
+  CHECK(!CanStep<int>);
 }

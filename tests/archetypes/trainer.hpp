@@ -3,6 +3,7 @@
 // Uses every member template of a trainer and of its parts: an explicit instantiation reaches all
 // other members, but not these.
 
+#include <zero/report/slices.hpp>
 #include <zero/step/trainer.hpp>
 
 #include <archetypes/communicator.hpp>
@@ -24,10 +25,10 @@ void use_member_templates(Model model, C communicator, Optimizer optimizer, Batc
   trainer.step(batch);
   trainer.step(batch, batch);
   trainer.step(batches);
-  trainer.evaluate([&](auto& pass) { pass.forward(0); });
-  trainer.read_weights([](auto const&, zero::Index, auto) {});
-  trainer.read_state(0, [](auto const&, zero::Index, auto) {});
-  trainer.read_frozen([](auto const&, zero::Index, auto) {});
+  trainer.evaluate([&](auto& pass) { auto const w = pass.forward(0); });
+  zero::read_weights(trainer, [](auto const&, zero::Index, auto) {});
+  zero::read_state(trainer, 0, [](auto const&, zero::Index, auto) {});
+  zero::read_frozen(trainer, [](auto const&, zero::Index, auto) {});
 
   zero::Context context{trainer.model(), communicator, optimizer, options, S{}, R{}};
   zero::Parameters parameters{context};

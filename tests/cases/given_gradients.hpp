@@ -26,7 +26,7 @@ struct GivenGradients {
   template <class Pass>
   void operator()(Pass& pass, Batch const& batch) const {
     int const num_units = static_cast<int>(description.size());
-    for (int u = 0; u < num_units; ++u) pass.forward(u);
+    for (int u = 0; u < num_units; ++u) pass.forward(u).end();
     if constexpr (Pass::trains) {
       Index begin = std::ssize(batch);
       for (int u = num_units; u-- > 0;) {

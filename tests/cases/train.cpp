@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/launch/threads.hpp>
+#include <zero/report/slices.hpp>
 #include <zero/step/trainer.hpp>
 
 #include <cases/train.hpp>
@@ -99,17 +100,18 @@ Outcome train_as(Training const& training, Optimizer const& optimizer, std::size
     for (std::size_t s = 0; s < num_steps; ++s) {
       trainer.step(steps[s]);
       AfterStep& after = outcome.steps[s];
-      trainer.read_weights(into(after.weights, begins));
-      if (Optimizer::num_states > 0) trainer.read_state(0, into(after.m, begins));
-      if (Optimizer::num_states > 1) trainer.read_state(1, into(after.v, begins));
+      zero::read_weights(trainer, into(after.weights, begins));
+      if (Optimizer::num_states > 0) zero::read_state(trainer, 0, into(after.m, begins));
+      if (Optimizer::num_states > 1) zero::read_state(trainer, 1, into(after.v, begins));
       after.ranks[at(rank)] = {trainer.decision(), squares_of_own_record(trainer), ledger.bytes()};
       if (training.after_step) training.after_step(rank, static_cast<Index>(s), ledger);
     }
-    trainer.read_weights([&](zero::PlacedTensor const&, Index, std::span<float const> values) {
-      outcome.owned[at(rank)] += std::ssize(values);
-    });
+    zero::read_weights(trainer,
+                       [&](zero::PlacedTensor const&, Index, std::span<float const> values) {
+                         outcome.owned[at(rank)] += std::ssize(values);
+                       });
     outcome.parameters[at(rank)] = parameters_seen(trainer, training.units);
-    outcome.parameters_hash[at(rank)] = trainer.parameters_hash();
+    outcome.parameters_hash[at(rank)] = zero::parameters_hash(trainer);
     outcome.memory[at(rank)] = ledger.kinds();
     outcome.peak_bytes[at(rank)] = ledger.peak_bytes();
   });
@@ -167,7 +169,8 @@ zero::Units make_units(std::vector<std::vector<Index>> const& sizes,
 }
 
 bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 double largest_difference(std::vector<float> const& a, std::vector<double> const& b) {

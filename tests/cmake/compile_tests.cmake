@@ -27,8 +27,6 @@ function(zero_symbol_tests)
     add_library(${target} OBJECT ${file})
     zero_test_options(${target})
     target_compile_options(${target} PRIVATE -O0)
-    target_include_directories(${target} PRIVATE ${zero_tests_dir})
-    target_link_libraries(${target} PRIVATE zero::zero)
     add_test(NAME "instantiation/${name}"
       COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/symbols.sh ${CMAKE_NM} $<TARGET_OBJECTS:${target}> ${file})
     set_tests_properties("instantiation/${name}" PROPERTIES LABELS instantiation TIMEOUT 60)

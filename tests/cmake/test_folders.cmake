@@ -11,10 +11,20 @@
 
 set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
 
-# What tests compile with: warnings are errors here and nowhere else.
+# What tests compile with, and parts that several folders link, compiled once. Warnings are errors here, in
+# the headers' own files and nowhere else; a sanitizer lane, whose compiler is another one, is not there
+# to warn.
 function(zero_test_options target)
-  target_compile_options(${target} PRIVATE ${zero_warnings} -UNDEBUG)
-  set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR ON)
+  target_compile_options(${target} PRIVATE -UNDEBUG)
+  if(NOT ZERO_TESTS_LANE STREQUAL "sanitized")
+    target_compile_options(${target} PRIVATE -O1 ${zero_warnings}) # -O3 takes half as long again
+    set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR ON)
+  endif()
+  target_compile_definitions(${target} PRIVATE
+    DOCTEST_CONFIG_SUPER_FAST_ASSERTS
+    ZERO_TESTS_SANITIZED=$<STREQUAL:${ZERO_TESTS_LANE},sanitized>)
+  target_include_directories(${target} PRIVATE ${zero_tests_dir})
+  target_link_libraries(${target} PRIVATE zero::zero)
 endfunction()
 
 function(zero_test_folder folder)
@@ -51,16 +61,10 @@ function(zero_test_folder folder)
   list(TRANSFORM includes PREPEND ${dir}/)
   add_executable(${target} ${tests} ${sources})
   zero_test_options(${target})
-  if(ZERO_TESTS_LANE STREQUAL "sanitized")
-    # clang warns of what libstdc++'s own std::stable_sort calls.
-    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
-  else()
-    target_compile_options(${target} PRIVATE -O1) # -O3 takes half as long again to compile
-  endif()
   target_compile_options(${target} PRIVATE ${options})
   target_compile_definitions(${target} PRIVATE ${definitions})
-  target_include_directories(${target} PRIVATE ${zero_tests_dir} ${includes})
-  target_link_libraries(${target} PRIVATE zero_test_main zero::zero ${libraries})
+  target_include_directories(${target} PRIVATE ${includes})
+  target_link_libraries(${target} PRIVATE zero_test_main ${libraries})
   doctest_discover_tests(${target}
     TEST_PREFIX ${folder}/
     ADD_LABELS 0
@@ -72,10 +76,7 @@ endfunction()
 function(zero_test_folders)
   include(doctest) # doctest_discover_tests
   add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
-  target_compile_definitions(zero_test_main PUBLIC
-    DOCTEST_CONFIG_SUPER_FAST_ASSERTS
-    ZERO_TESTS_SANITIZED=$<STREQUAL:${ZERO_TESTS_LANE},sanitized>)
-  target_compile_features(zero_test_main PUBLIC cxx_std_20)
+  zero_test_options(zero_test_main)
   target_link_libraries(zero_test_main PUBLIC doctest::doctest)
 
   file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${zero_tests_dir} ${zero_tests_dir}/*/*_test.cpp)

@@ -30,6 +30,30 @@ TEST_CASE("the default GPT's plan falls strictly from stage 0 to 3 in every worl
   }
 }
 
+TEST_CASE("a step's planned wire is the formula of each stage") {
+  gpt2::Settings settings;
+  Index trainable = 0;
+  Index gathered = 0;  // stage 3: each unit twice, the embedding once more, as the head
+  for (auto const& unit : gpt2::units_of(settings.size)) {
+    Index padded = 0;
+    for (auto const& tensor : unit.tensors) padded += zero::round_up(tensor.elements(), 64);
+    padded = zero::round_up(padded, 64 * settings.ranks);
+    trainable += padded;
+    gathered += padded * (unit.name == "embedding" ? 3 : 2);
+  }
+  auto const wire = [&](int stage) {
+    settings.stage = stage;
+    return gpt2::planned_wire_elements(settings);
+  };
+  CHECK(wire(0) == 2 * trainable / 4 * 3);
+  CHECK(wire(1) == wire(0));
+  CHECK(wire(2) == wire(0));
+  CHECK(wire(3) > wire(0));
+  CHECK(wire(3) <= (trainable + gathered) / 4 * 3);
+  settings.ranks = 1;
+  CHECK(wire(3) == 0);
+}
+
 TEST_CASE("the memory table has a row a kind and marks the stage that runs") {
   gpt2::Settings const settings;
   auto const plans = gpt2::memory_plans(settings);

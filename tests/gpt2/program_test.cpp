@@ -119,6 +119,10 @@ TEST_CASE("a run learns, is the same at stages 0 to 3, and its memory is what wa
       CHECK(r.json("steps") == "12");
       CHECK(r.json("skipped_steps") == "0");
       CHECK(r.json("planned_bytes") == r.json("measured_bytes"));
+      std::string wire = r.out.substr(r.out.find("planned to send: ") + 17);
+      wire.resize(wire.find(' '));
+      std::erase(wire, ',');
+      CHECK(r.json("wire_elements_per_step") == wire);
       CHECK(std::stod(r.json("last_loss")) < std::stod(r.json("first_loss")) - 1);
       CHECK(std::stod(r.json("validation_loss")) < std::stod(r.json("first_loss")) - 1);
       CHECK(r.out.find("memory plan, a rank") < r.out.find("a sample of what it writes now"));

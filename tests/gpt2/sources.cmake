@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set(libraries gpt2_parts)
 set(sanitized OFF) # OpenBLAS is not instrumented
+set(timeout 300) # a case trains the default model at four stages
 if(TARGET gpt2)
   set(definitions ZERO_GPT2_PROGRAM="$<TARGET_FILE:gpt2>") # the program is tested from outside
 endif()

@@ -31,8 +31,8 @@ TEST_CASE("constants, zeros and functions of the element are what they say") {
   auto const ramp = Initial::function([](Index i) { return static_cast<float>(i) * 0.5f; });
   CHECK(ramp.value(1, 2, 7) == 3.5f);
   CHECK(written<float>(ramp, 1, 0, 10, 3) == std::vector<float>{5.0f, 5.5f, 6.0f});
-  Index const far = Index{1} << 40;
-  auto const number = Initial::function([far](Index i) { return static_cast<float>(i - far); });
+  constexpr Index far = Index{1} << 40;
+  auto const number = Initial::function([](Index i) { return static_cast<float>(i - far); });
   CHECK(written<float>(number, 1, 0, far, 2) == std::vector<float>{0.0f, 1.0f});
 }
 

@@ -17,7 +17,7 @@ using zero::PlacedUnit;
 using zero::Segment;
 
 constexpr std::array<Index, 13> worlds{1, 2, 3, 4, 5, 7, 8, 16, 31, 64, 100, 1000, 4096};
-constexpr std::uint64_t num_models = 25;
+constexpr std::uint64_t num_models = ZERO_TESTS_SANITIZED ? 4 : 25;
 
 /// Calls f(units, layout) for many models and worlds.
 template <class F>

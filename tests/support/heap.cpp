@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the program's operator new and delete by ones that count. Those of over-aligned types
-// stay as they are; arrays come here.
+// stay as they are; arrays come here. A sanitizer has operators of its own, and is asked to report
+// what it allocates.
 #include <support/heap.hpp>
+
+#if ZERO_TESTS_SANITIZED
+#include <sanitizer/allocator_interface.h>
+#endif
 
 #include <atomic>
 #include <cstdlib>
@@ -16,6 +21,24 @@ std::atomic<zero::Index> requested = 0;
 
 zero::Index heap::live_blocks() { return live.load(); }
 zero::Index heap::requested_bytes() { return requested.load(); }
+
+#if ZERO_TESTS_SANITIZED
+
+namespace {
+
+void count_block(void const volatile*, std::size_t bytes) {
+  ++live;
+  requested += static_cast<zero::Index>(bytes);
+}
+void forget_block(void const volatile* address) {
+  if (address != nullptr) --live;
+}
+[[maybe_unused]] int const hooks =
+    __sanitizer_install_malloc_and_free_hooks(count_block, forget_block);
+
+}  // namespace
+
+#else
 
 void* operator new(std::size_t bytes) {
   void* const address = std::malloc(bytes > 0 ? bytes : 1);
@@ -32,3 +55,5 @@ void operator delete(void* address) noexcept {
 }
 
 void operator delete(void* address, std::size_t) noexcept { operator delete(address); }
+
+#endif

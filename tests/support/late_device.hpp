@@ -6,48 +6,23 @@
 
 #include <zero/device/host.hpp>
 
+#include <support/late_order.hpp>
 #include <support/late_queue.hpp>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace zero_test {
-
-namespace late {
-
-/// For each stream, how many of its items are known to be done before something happens. Streams
-/// beyond the first sixteen are not followed.
-class Known {
- public:
-  void at_least(int stream, std::uint64_t items) {
-    if (stream < size) items_[stream] = std::max(items_[stream], items);
-  }
-  void join(Known const& other) {
-    for (int i = 0; i < size; ++i) at_least(i, other.items_[i]);
-  }
-  bool includes(int stream, std::uint64_t items) const {
-    return stream < size && items_[stream] >= items;
-  }
-
- private:
-  static constexpr int size = 16;
-  std::uint64_t items_[size] = {};
-};
-
-/// What a device and its streams know of waits; used by the rank's host thread alone.
-struct Waits {
-  zero::Index count = 0;
-  std::vector<LateWait> log;
-  Known host;  // to the host, after it has synchronized streams
-};
-
-}  // namespace late
 
 /// The end of a stream at the time of the last record.
 struct LateEvent {
@@ -72,7 +47,7 @@ class LateStream {
     std::swap(streams_, other.streams_);
     std::swap(waits_, other.waits_);
     std::swap(queue_, other.queue_);
-    std::swap(known_, other.known_);
+    std::swap(order_, other.order_);
     std::swap(worker_, other.worker_);
     return *this;
   }
@@ -86,29 +61,30 @@ class LateStream {
 
   template <class F>
   void enqueue(F&& f) {
+    if (streams_->settings.log_waits) order_.settle(*waits_);
     streams_->push(*queue_, {.work = late::Work(std::forward<F>(f))});
   }
   void record(Event& event) noexcept {
-    event = {queue_, queue_->enqueued, known_};
+    event = {queue_, queue_->enqueued, {}};
+    if (!streams_->settings.log_waits) return;
+    event.known = order_.settle(*waits_);
     event.known.at_least(queue_->number, queue_->enqueued);
   }
   void wait(Event const& event) {
     if (event.queue == nullptr || event.queue == queue_) return;  // never recorded; in order
     LateSettings const& settings = streams_->settings;
     zero::Index const number = waits_->count++;
-    if (settings.log_waits) {
-      known_.join(waits_->host);
-      int const recorded = event.queue->number;
-      waits_->log.push_back({queue_->number, recorded, known_.includes(recorded, event.ticket)});
-    }
+    if (settings.log_waits) waits_->log.push_back({queue_->number, event.queue->number});
     if (settings.ignored_wait == LateSettings::every_wait || settings.ignored_wait == number)
       return;
-    known_.join(event.known);
+    if (settings.log_waits)
+      order_.waits(waits_->log.size() - 1, event.queue->number, event.ticket, event.known);
     streams_->push(*queue_, {.awaited = event.queue, .ticket = event.ticket});
   }
   void synchronize() {
     streams_->finish(*queue_);
-    waits_->host.join(known_);
+    if (!streams_->settings.log_waits) return;
+    waits_->host.join(order_.settle(*waits_));
     waits_->host.at_least(queue_->number, queue_->enqueued);
   }
   void check() { streams_->check(*queue_); }
@@ -134,9 +110,41 @@ class LateStream {
   std::shared_ptr<late::Streams> streams_;
   std::shared_ptr<late::Waits> waits_;
   std::shared_ptr<late::Queue> queue_;
-  late::Known known_;
+  late::Order order_;
   std::thread worker_;
 };
+
+namespace late {
+
+/// Where memory of LateDevices is, in the whole process.
+class Memory {
+ public:
+  static Memory& all() {
+    static Memory memory;
+    return memory;
+  }
+
+  void add(std::uintptr_t begin, zero::Index bytes) {
+    std::lock_guard const lock(mutex_);
+    ends_[begin] = begin + static_cast<std::uintptr_t>(bytes);
+  }
+  void remove(std::uintptr_t begin) noexcept {
+    std::lock_guard const lock(mutex_);
+    ends_.erase(begin);
+  }
+  /// Whether the address lies in a buffer, or at its end, where an empty view may be.
+  bool has(std::uintptr_t address) {
+    std::lock_guard const lock(mutex_);
+    auto const next = ends_.upper_bound(address);
+    return next != ends_.begin() && address <= std::prev(next)->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::uintptr_t> ends_;
+};
+
+}  // namespace late
 
 /// Memory of a LateDevice, at an address that no machine can dereference.
 class LateBuffer {
@@ -145,14 +153,25 @@ class LateBuffer {
   static constexpr std::uintptr_t tag = std::uintptr_t{1} << 61;
 
   LateBuffer() = default;
-  explicit LateBuffer(zero::HostBuffer host) : host_(std::move(host)) {}
+  LateBuffer(zero::HostBuffer host, zero::Index bytes) : host_(std::move(host)) {
+    late::Memory::all().add(number(), bytes);
+  }
+  LateBuffer(LateBuffer&&) = default;
+  LateBuffer& operator=(LateBuffer&& other) noexcept {
+    std::swap(host_, other.host_);
+    return *this;
+  }
+  ~LateBuffer() {
+    if (number() != 0) late::Memory::all().remove(number());
+  }
 
   std::byte* address() const {
-    auto const address = reinterpret_cast<std::uintptr_t>(host_.address());
-    return reinterpret_cast<std::byte*>(address == 0 ? 0 : address | tag);
+    return reinterpret_cast<std::byte*>(number() == 0 ? 0 : number() | tag);
   }
 
  private:
+  std::uintptr_t number() const { return reinterpret_cast<std::uintptr_t>(host_.address()); }
+
   zero::HostBuffer host_;
 };
 
@@ -164,6 +183,7 @@ class LateDevice {
   using Event = LateEvent;
   using Buffer = LateBuffer;
 
+  /// Ends the process where the memory has been given back: work was still to be done on it.
   /// @throws Error outside work of a stream, and for an address that is not of a LateDevice
   template <class T>
   static T* resolve(T* address) {
@@ -173,10 +193,14 @@ class LateDevice {
     if (tagged == 0) return nullptr;
     if ((tagged & LateBuffer::tag) == 0)
       throw zero::Error("LateDevice: a resolved address is not the device's");
+    if (!late::Memory::all().has(tagged ^ LateBuffer::tag)) {
+      std::fputs("LateDevice: work is done on memory that was given back before\n", stderr);
+      std::abort();
+    }
     return reinterpret_cast<T*>(tagged ^ LateBuffer::tag);
   }
   Buffer allocate(zero::Index bytes, std::string_view kind) {
-    return Buffer(zero::HostBuffer(bytes, kind, ledger_));
+    return {zero::HostBuffer(bytes, kind, ledger_), bytes};
   }
   Stream stream() { return {streams_, waits_}; }
   Event event() { return {}; }

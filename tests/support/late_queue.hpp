@@ -66,14 +66,6 @@ class WithLateSettings {
   LateSettings before_;
 };
 
-/// One wait of a stream for an event of another stream.
-struct LateWait {
-  int waiting = 0;
-  int recorded = 0;
-  /// Other waits, or the host's, order the streams so already: leaving it out changes nothing.
-  bool implied = false;
-};
-
 namespace late {
 
 /// A callable, moved in, called at most once.

@@ -5,6 +5,7 @@
 
 #include <support/loops.hpp>
 #include <support/result.hpp>
+#include <zero/report/slices.hpp>
 
 #include <algorithm>
 #include <span>
@@ -95,9 +96,9 @@ class Observer {
         }
       };
     };
-    trainer.read_weights(compare(seen.weights));
-    for (int k = 0; k < 2; ++k) trainer.read_state(k, compare(seen.moments[zero::at(k)]));
-    trainer.read_frozen(compare(seen_frozen));
+    zero::read_weights(trainer, compare(seen.weights));
+    for (int k = 0; k < 2; ++k) zero::read_state(trainer, k, compare(seen.moments[zero::at(k)]));
+    zero::read_frozen(trainer, compare(seen_frozen));
     return agree;
   }
 

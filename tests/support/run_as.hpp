@@ -94,7 +94,7 @@ class RankRun {
     observer.frozen(result_.frozen);
     if constexpr (requires { loop.trainer(); }) {
       auto& trainer = loop.trainer();
-      numbers_.parameters_hash = trainer.parameters_hash();
+      numbers_.parameters_hash = zero::parameters_hash(trainer);
       numbers_.mean_loss = trainer.mean_loss();
       numbers_.readers_agree =
           observer.readers_agree(trainer, result_.snapshots.back(), result_.frozen);
@@ -127,6 +127,7 @@ class RankRun {
     numbers_.planned_bytes += context.plan.total_bytes();
     numbers_.peak_bytes = ledger.peak_bytes();
     numbers_.deviations = context.deviations;
+    if (config_.loop == Loop::parts) return;  // it looks at batches besides
     numbers_.planned_wire_elements = zero::plan_wire_elements(
         context.units, context.timeline.schedule(), context.world(), context.shares.facts(),
         context.options, static_cast<zero::Index>(batches_.back().size()));

@@ -17,7 +17,7 @@ struct Mine {
 #endif
 };
 
-void evaluate(zero::Trainer<Mine, Ranks, archetype::Optimizer>& trainer,
+void evaluate(zero::Trainer<Mine, Ranks, archetype::Optimizer, zero::Policies<>>& trainer,
               archetype::Batch const& batch) {
   trainer.evaluate(batch);
 }

@@ -23,7 +23,8 @@ struct Entry {
 inline bool same_collective(Entry const& a, Entry const& b) {
   return a.operation == b.operation && a.slice_elements == b.slice_elements &&
          a.element_bytes == b.element_bytes && a.where.unit == b.where.unit &&
-         a.where.phase == b.where.phase && a.where.step == b.where.step;
+         a.where.phase == b.where.phase && a.where.step == b.where.step &&
+         a.where.micro_batches == b.where.micro_batches;
 }
 
 /// Equal where same_collective is true, on every machine.
@@ -33,6 +34,7 @@ inline std::uint64_t hash(Entry const& entry) {
       .add(entry.where.phase)
       .add(entry.where.unit)
       .add(entry.where.step)
+      .add(entry.where.micro_batches)
       .add(entry.slice_elements)
       .add(entry.element_bytes)
       .value();

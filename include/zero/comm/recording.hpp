@@ -4,93 +4,11 @@
 // and proved.
 
 #include <zero/comm/communicator.hpp>
+#include <zero/core/collective_log.hpp>
 
-#include <array>
-#include <string>
-#include <vector>
+#include <utility>
 
 namespace zero {
-
-/// The collectives, as they are counted.
-enum class Collective { all_gather, reduce_scatter, all_reduce };
-
-/// One collective: what it was for and what it moved out of this rank at the least.
-struct CollectiveRecord {
-  Collective operation;
-  std::string_view phase;
-  std::string unit;
-  Index step;
-  Index elements;  ///< elements sent a rank, all_reduce at its lower bound
-  Index element_bytes;
-  Index group;  ///< number of the group it was launched in
-};
-
-/// What one rank's Recording communicators write to, all channels together. Belongs to one rank;
-/// not thread-safe.
-class CollectiveLog {
- public:
-  /// Totals of one phase.
-  struct Totals {
-    std::string_view phase;
-    Index collectives = 0;
-    Index elements = 0;
-    Index bytes = 0;
-  };
-
-  /// Keep a record of each collective besides the totals.
-  void keep_records(bool keep) { keep_ = keep; }
-  std::vector<CollectiveRecord> const& records() const { return records_; }
-  /// Collectives that were launched together count once.
-  Index groups() const { return groups_; }
-
-  /// Totals over the named phase; over all phases when the name is empty.
-  Totals totals(std::string_view phase = {}) const {
-    Totals sum{phase};
-    for (std::size_t i = 0; i < used_; ++i) {
-      if (!phase.empty() && totals_[i].phase != phase) continue;
-      sum.collectives += totals_[i].collectives;
-      sum.elements += totals_[i].elements;
-      sum.bytes += totals_[i].bytes;
-    }
-    return sum;
-  }
-  /// Elements of parameters and gradients sent by this rank: phases gather, reduce and publish.
-  Index wire_elements() const {
-    return totals("gather").elements + totals("reduce").elements + totals("publish").elements;
-  }
-  /// Forgets everything written so far.
-  void clear() {
-    records_.clear();
-    used_ = 0;
-    groups_ = 0;
-  }
-
- private:
-  template <Communicator>
-  friend class Recording;
-
-  void write(Collective operation, Where const& where, Index elements, Index element_bytes) {
-    if (depth_ == 0) ++groups_;
-    std::size_t i = 0;
-    while (i < used_ && totals_[i].phase != where.phase) ++i;
-    if (i == totals_.size()) throw Error("CollectiveLog: more than 16 phases");
-    if (i == used_) totals_[used_++] = Totals{where.phase};
-    ++totals_[i].collectives;
-    totals_[i].elements += elements;
-    totals_[i].bytes += elements * element_bytes;
-    if (keep_) {
-      records_.push_back({operation, where.phase, std::string(where.unit), where.step, elements,
-                          element_bytes, groups_});
-    }
-  }
-
-  std::array<Totals, 16> totals_{};
-  std::size_t used_ = 0;
-  std::vector<CollectiveRecord> records_;
-  bool keep_ = false;
-  int depth_ = 0;
-  Index groups_ = 0;
-};
 
 /// Decorates a communicator; has exactly the collectives of the communicator it wraps.
 template <Communicator C>
@@ -127,11 +45,11 @@ class Recording {
     inner_.all_reduce(full, where);
   }
   void group_start() {
-    if (log_->depth_++ == 0) ++log_->groups_;
+    log_->group_start();
     if constexpr (CanGroup<C>) inner_.group_start();
   }
   void group_end() {
-    --log_->depth_;
+    log_->group_end();
     if constexpr (CanGroup<C>) inner_.group_end();
   }
 

@@ -15,12 +15,15 @@ struct Where {
   std::string_view phase{};
   std::string_view unit{};
   Index step = 0;
+  Index micro_batches = 0;  ///< of the step; 0 where it does not matter
 };
 
-/// "unit 'h.3' (gather, step 12)"
+/// "unit 'h.3' (gather, step 12)", or "... step 12 of 2 micro-batches)"
 inline std::string describe(Where const& where) {
   return "unit '" + std::string(where.unit) + "' (" + std::string(where.phase) + ", step " +
-         std::to_string(where.step) + ")";
+         std::to_string(where.step) +
+         (where.micro_batches > 1 ? " of " + std::to_string(where.micro_batches) + " micro-batches)"
+                                  : ")");
 }
 
 }  // namespace zero

@@ -12,8 +12,11 @@
 
 namespace zero {
 
+// Views of no elements may lie nowhere, and memset and memcpy take no null, even for no bytes.
+
 template <class T, RunsHostCode D>
 void fill_zero(typename D::Stream& stream, View<T, D> to) {
+  if (to.size() == 0) return;
   stream.enqueue([to] {
     std::memset(static_cast<void*>(D::resolve(to.address())), 0, at(to.size()) * sizeof(T));
   });
@@ -21,6 +24,7 @@ void fill_zero(typename D::Stream& stream, View<T, D> to) {
 
 template <class T, RunsHostCode D>
 void copy(typename D::Stream& stream, View<T, D> to, View<T const, D> from) {
+  if (to.size() == 0) return;
   stream.enqueue([to, from] {
     std::memcpy(static_cast<void*>(D::resolve(to.address())), D::resolve(from.address()),
                 at(to.size()) * sizeof(T));
@@ -49,6 +53,7 @@ void add(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
 
 template <class T, RunsHostCode D>
 void copy_in(typename D::Stream& stream, View<T, D> to, T const* host) {
+  if (to.size() == 0) return;
   stream.enqueue([to, host] {
     std::memcpy(static_cast<void*>(D::resolve(to.address())), host, at(to.size()) * sizeof(T));
   });
@@ -56,6 +61,7 @@ void copy_in(typename D::Stream& stream, View<T, D> to, T const* host) {
 
 template <class T, RunsHostCode D>
 void copy_out(typename D::Stream& stream, std::remove_const_t<T>* host, View<T, D> from) {
+  if (from.size() == 0) return;
   stream.enqueue([host, from] {
     std::memcpy(static_cast<void*>(host), D::resolve(from.address()), at(from.size()) * sizeof(T));
   });

@@ -33,7 +33,8 @@ class View {
   /// Elements [begin, begin + count) of this view.
   View sub(Index begin, Index count) const { return {address_ + begin, count}; }
   /// The elements themselves, on devices whose memory the host may read.
-  operator std::span<T>() const requires(D::host_memory) { return {address_, at(size_)}; }
+  std::span<T> span() const requires(D::host_memory) { return {address_, at(size_)}; }
+  operator std::span<T>() const requires(D::host_memory) { return span(); }
 
  private:
   T* address_ = nullptr;

@@ -22,8 +22,7 @@ struct Tensor {
 
   Index elements() const {
     Index n = 1;
-    for (Index extent : shape)
-      n = checked_product(n, extent, ("shape of tensor '" + name + "'").c_str());
+    for (Index extent : shape) n = checked_product(n, extent, "shape", name);
     return n;
   }
 };

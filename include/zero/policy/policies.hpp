@@ -27,7 +27,9 @@ struct Policies {
   static_assert((Policy<P> && ...),
                 "Policies: every argument must be a policy, such as Sharded<3> or Bf16Mixed; "
                 "Options come before the policies");
-  static constexpr int count(PolicyKind kind) { return (0 + ... + int{P::kind == kind}); }
+  static constexpr int count([[maybe_unused]] PolicyKind kind) {
+    return (0 + ... + int{P::kind == kind});
+  }
   static_assert(count(PolicyKind::sharding) <= 1,
                 "Policies: more than one sharding policy was given");
   static_assert(count(PolicyKind::precision) <= 1, "Policies: more than one precision was given");

@@ -34,6 +34,7 @@ template <class P>
 concept PrecisionPolicy =
     Policy<P> && Scalar<typename P::Parameter> && Scalar<typename P::Gradient> && requires {
   requires P::kind == PolicyKind::precision;
+  { P::has_master } -> std::convertible_to<bool>;
   requires P::has_master || std::same_as<typename P::Parameter, float>;
 };
 

@@ -56,6 +56,9 @@ struct Sharded {
 template <class S>
 concept ShardingPolicy = Policy<S> && requires {
   requires S::kind == PolicyKind::sharding;
+  { S::shards_optimizer } -> std::convertible_to<bool>;
+  { S::shards_gradients } -> std::convertible_to<bool>;
+  { S::shards_parameters } -> std::convertible_to<bool>;
   requires S::shards_optimizer || !S::shards_gradients;
   requires S::shards_gradients || !S::shards_parameters;
   { S::optimizer_tier } -> std::convertible_to<Tier>;

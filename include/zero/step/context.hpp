@@ -5,50 +5,16 @@
 // not outlive it.
 
 #include <zero/comm/communicator.hpp>
+#include <zero/core/counters.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/step/exchange.hpp>
-#include <zero/step/memory.hpp>
 #include <zero/step/requirements.hpp>
 
-#include <chrono>
 #include <memory>
 #include <string>
 
 namespace zero {
-
-/// How far passes have left the declared order.
-struct Deviations {
-  Index extra_visits = 0;    ///< visits outside the schedule, gathered on demand
-  Index skipped_visits = 0;  ///< visits performed empty
-  Index late_gradients = 0;  ///< gradients that came after their unit was reduced
-};
-
-/// Host seconds spent in each phase so far. On devices with asynchronous streams this is the time
-/// to enqueue.
-struct PhaseSeconds {
-  double gather = 0;
-  double reduce = 0;
-  double clip = 0;
-  double update = 0;
-  double publish = 0;
-};
-
-/// Adds the time until it ends to a counter.
-class PhaseTimer {
- public:
-  explicit PhaseTimer(double& seconds)
-      : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
-  PhaseTimer(PhaseTimer const&) = delete;
-  PhaseTimer& operator=(PhaseTimer const&) = delete;
-  ~PhaseTimer() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_;
-};
 
 /// @tparam C the communicator, which brings the device
 /// @tparam P a Policies<...>
@@ -111,7 +77,7 @@ class Context : Requirements<C, P> {
   /// The place of a collective, and its entry in the hash of this step's collectives.
   Where where(std::string_view phase, int u) {
     issued.add(phase).add(Index{u});
-    return {phase, layout[u].name, step};
+    return {phase, layout[u].name, step, micro_batches};
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
@@ -136,8 +102,9 @@ class Context : Requirements<C, P> {
   SlotArray<Device> tables;
   ExtraSlots<Device> extra_parameters;
   ExtraSlots<Device> extra_gradients;
-  Index step = 0;  ///< steps begun so far
-  Hash issued{};   ///< of the collectives issued since the last decision
+  Index step = 0;           ///< steps begun so far
+  Index micro_batches = 0;  ///< of the step under way; 0 in an evaluation
+  Hash issued{};            ///< of the collectives issued since the last decision
   Deviations deviations{};
   PhaseSeconds seconds{};
 

@@ -53,12 +53,14 @@ class ParameterLease {
   }
 
   /// Tensor i of the unit, row-major.
-  View<Parameter const, D> operator[](Index i) const {
+  View<Parameter const, D> operator[](Index i) const& {
     Layout const& layout = pass_->context().layout;
     return claim_.view(layout.offset(unit_, i), layout[unit_].tensors[at(i)].elements);
   }
+  /// A view of a lease that ends at once is a view of memory given away.
+  View<Parameter const, D> operator[](Index i) const&& = delete;
   /// The whole unit, padding included, laid out as Layout says.
-  View<Parameter const, D> flat() const {
+  View<Parameter const, D> flat() const& {
     return claim_.view(0, pass_->context().layout.elements(unit_));
   }
 
@@ -115,12 +117,13 @@ class GradientLease {
   }
 
   /// Gradient of tensor i of the unit, row-major; empty where the tensor is frozen.
-  View<Gradient, D> operator[](Index i) const {
+  View<Gradient, D> operator[](Index i) const& {
     PlacedTensor const& t = pass_->context().layout[unit_].tensors[at(i)];
     return t.trainable && elements() > 0 ? claim_.view(t.begin, t.elements) : View<Gradient, D>();
   }
+  View<Gradient, D> operator[](Index i) const&& = delete;
   /// The unit's trainable part, padding included; padding must stay 0.
-  View<Gradient, D> flat() const {
+  View<Gradient, D> flat() const& {
     return elements() > 0 ? claim_.view(0, elements()) : View<Gradient, D>();
   }
   /// This is the first visit in this micro-batch: a model that asked to overwrite assigns, else it

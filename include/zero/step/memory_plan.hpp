@@ -3,6 +3,7 @@
 // Every buffer of one rank, named and sized before anything is allocated. What is allocated is
 // exactly this.
 
+#include <zero/device/slot_array.hpp>
 #include <zero/optim/decision.hpp>
 #include <zero/step/timeline.hpp>
 
@@ -11,22 +12,6 @@
 #include <string_view>
 
 namespace zero {
-
-/// One allocation, cut into slots that start at multiples of 256 bytes.
-struct PlannedBuffer {
-  struct Slot {
-    Index offset_bytes = 0;
-    Index bytes = 0;
-  };
-  std::string_view kind;
-  std::vector<Slot> slots{};
-  Index bytes = 0;
-
-  void add(Index slot_bytes) {
-    slots.push_back({bytes, slot_bytes});
-    bytes += round_up(slot_bytes, 256);
-  }
-};
 
 /// Most 64-bit words that ranks exchange at once outside a step.
 inline constexpr Index max_exchanged_words = 16;

@@ -53,13 +53,15 @@ class Pass {
   Pass(Pass const&) = delete;
   Pass& operator=(Pass const&) = delete;
 
-  /// The unit's full parameters, for its forward computation.
+  /// The unit's full parameters, for its forward computation, until the lease ends.
   /// @throws what a lease's end could not; InvalidArgument for a unit that does not exist
-  ParameterLease<Pass> forward(int unit) { return {*this, unit, advance(unit, Phase::forward)}; }
+  [[nodiscard]] ParameterLease<Pass> forward(int unit) {
+    return {*this, unit, advance(unit, Phase::forward)};
+  }
 
   /// The unit's full parameters and the place of its gradients.
   /// @throws as forward
-  BackwardLease<Pass> backward(int unit, Fill fill = Fill::add) requires(Trains) {
+  [[nodiscard]] BackwardLease<Pass> backward(int unit, Fill fill = Fill::add) requires(Trains) {
     int const visit = advance(unit, Phase::backward);
     return {ParameterLease<Pass>(*this, unit, visit),
             GradientLease<Pass>(*this, unit, visit, fill == Fill::overwrite)};
@@ -127,6 +129,7 @@ class Pass {
     }
     visits_ = Trains ? timeline.visits() : timeline.forward_visits();
     if (Trains && micro.number == 0) ++context_.step;
+    context_.micro_batches = Trains ? micro.count : 0;
     gather_.begin(visits_);
     if constexpr (Trains) reduce_->begin(micro.number == 0, micro.number + 1 == micro.count);
     loss_ = context_.loss().template on<double>(context_.compute);

@@ -29,7 +29,8 @@ class Publish {
     if constexpr (X::Sharding::shards_optimizer) {
       if (context_.shares.alone()) return;
       PhaseTimer const timer(context_.seconds.publish);
-      for (int u = 0; u < context_.layout.size();) u = publish_group(u);
+      for (int u = 0; u < context_.layout.size();)
+        u = context_.shares.publishes(u) ? publish_group(u) : u + 1;
     }
   }
 

@@ -5,8 +5,8 @@
 // when visit i opens, first the gathers of what is used up to `prefetch` visits later, then the
 // reductions that are due after visit i.
 
+#include <zero/device/residency.hpp>
 #include <zero/model/visit.hpp>
-#include <zero/step/residency.hpp>
 #include <zero/step/shares.hpp>
 
 namespace zero {

@@ -20,7 +20,7 @@ namespace zero {
 /// @tparam C the Communicator, which brings the device
 /// @tparam O the Optimizer
 /// @tparam P the Policies
-template <class M, class C, class O, class P = Policies<>>
+template <class M, class C, class O, class P>
 class Trainer {
   static_assert(Model<M>,
                 "Trainer: the model needs `using Batch = ...` and `zero::Units units() const`; see "
@@ -75,18 +75,20 @@ class Trainer {
   /// @throws InvalidArgument for another number of micro-batches; what the model throws;
   /// CommunicationError
   template <class... B>
-  requires(sizeof...(B) > 0 &&
-           (std::same_as<B, Batch> && ...)) void step(B const&... micro_batches) {
-    Batch const* const all[] = {&micro_batches...};
+  requires(std::same_as<B, Batch>&&...) void step(Batch const& first, B const&... others) {
+    Batch const* const all[] = {&first, &others...};
     step_over(all);
   }
-  /// The same over a range of micro-batches.
-  template <std::ranges::forward_range R>
-  requires(std::same_as<std::ranges::range_value_t<R>, Batch> &&
-           !std::same_as<std::remove_cvref_t<R>, Batch>) void step(R const& micro_batches) {
-    std::vector<Batch const*> all;
-    for (Batch const& batch : micro_batches) all.push_back(&batch);
-    step_over(all);
+  /// The same over a range of micro-batches that lie somewhere: one that makes its elements while
+  /// it is walked would not keep them.
+  template <class R>
+  requires(std::ranges::forward_range<R const> &&
+           (std::same_as<std::ranges::range_reference_t<R const>, Batch&> ||
+            std::same_as<std::ranges::range_reference_t<R const>,
+                         Batch const&>)) void step(R const& micro_batches) {
+    batches_.clear();
+    for (Batch const& batch : micro_batches) batches_.push_back(&batch);
+    step_over(batches_);
   }
 
   /// Runs the model without its backward and returns this rank's loss; waits.
@@ -110,22 +112,24 @@ class Trainer {
   /// evaluation; waits.
   double loss() {
     double sum = 0;
-    read_one(context_.loss(), sum);
+    read(context_.loss(), sum);
     return sum / static_cast<double>(losses_);
   }
   /// The mean of loss() over ranks, added in rank order; waits, and every rank calls it.
   double mean_loss() {
-    std::uint64_t const mine = std::bit_cast<std::uint64_t>(loss());
     double sum = 0;
-    for (std::uint64_t word : exchange(std::span(&mine, 1), "mean loss"))
-      sum += std::bit_cast<double>(word);
+    guarded([&] {
+      std::uint64_t const mine = std::bit_cast<std::uint64_t>(loss());
+      for (std::uint64_t word : context_.exchange(std::span(&mine, 1), "mean loss"))
+        sum += std::bit_cast<double>(word);
+    });
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
   /// @throws CommunicationError when the ranks' records show that they issued different collectives
   Decision decision() {
     Decision d;
-    read_one(context_.decision(), d);
+    read(context_.decision(), d);
     if (d.diverged_rank >= 0) {
       throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
                                " issued other collectives than rank 0 before step " +
@@ -140,57 +144,6 @@ class Trainer {
     context_.compute.synchronize();
   }
 
-  /// A hash of all weights, padding excluded, equal at every stage and on every rank: the 64-bit
-  /// sum over elements of mix(tensor, element, bits), of the float weights where trainable, of the
-  /// parameters where frozen; waits, and every rank calls it.
-  std::uint64_t parameters_hash() {
-    std::uint64_t mine = 0;
-    auto const add_all = [&](PlacedTensor const& t, Index first, auto values) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        std::uint64_t const key =
-            mix(static_cast<std::uint64_t>(t.number), static_cast<std::uint64_t>(first) + i);
-        mine += mix(key, bits(values[i]));
-      }
-    };
-    read_weights(add_all);
-    read_frozen(add_all);
-    std::uint64_t sum = 0;
-    for (std::uint64_t word : exchange(std::span(&mine, 1), "parameters hash")) sum += word;
-    return sum;
-  }
-
-  /// Calls f(PlacedTensor, first element, std::span<float const>) for the float weights of this
-  /// rank's slices, so that the ranks together see every trainable element once at every stage;
-  /// waits.
-  template <class F>
-  void read_weights(F f) {
-    read_slices<float>(true, f, [&](int u, Index begin, Index n, float* to) {
-      Index const shift = begin - context_.shares.owned_begin(u, context_.rank());
-      if constexpr (Context::has_master) {
-        read(state_.master_slot(u), shift, n, to);
-      } else {
-        read(parameters_.kept(u), context_.shares.owned_in_parameters(u, context_.rank()) + shift,
-             n, to);
-      }
-    });
-  }
-  /// The same for the optimizer's number k, 0 to O::num_states - 1.
-  template <class F>
-  void read_state(int k, F f) {
-    read_slices<float>(true, f, [&](int u, Index begin, Index n, float* to) {
-      Index const shift = begin - context_.shares.owned_begin(u, context_.rank());
-      read(state_.state_slot(u), k * context_.shares.owned(u) + shift, n, to);
-    });
-  }
-  /// The same for the parameters of frozen tensors, as std::span<Parameter const>.
-  template <class F>
-  void read_frozen(F f) {
-    read_slices<Parameter>(false, f, [&](int u, Index begin, Index n, Parameter* to) {
-      Index const at_slice = context_.shares.sharded_parameters(u) ? 0 : begin;
-      read(parameters_.kept(u), context_.shares.frozen_begin(u) + at_slice, n, to);
-    });
-  }
-
   M& model() { return model_; }
   Context& context() { return context_; }
   Parameters<Context>& parameters() { return parameters_; }
@@ -199,12 +152,6 @@ class Trainer {
   MemoryPlan const& plan() const { return context_.plan; }
 
  private:
-  static std::uint64_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
-  template <class T>
-  static std::uint64_t bits(T x) {
-    return x.bits;
-  }
-
   void step_over(std::span<Batch const* const> micro_batches) {
     guarded([&] {
       Index const count = static_cast<Index>(micro_batches.size());
@@ -257,45 +204,12 @@ class Trainer {
     }
   }
 
-  std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
-    std::vector<std::uint64_t> all;
-    guarded([&] { all = context_.exchange(words, what); });
-    return all;
-  }
-
   template <class T>
-  void read(Slot<Device>& slot, Index begin, Index n, T* to) {
+  void read(Slot<Device>& slot, T& to) {
     auto claim = slot.template on<T>(context_.compute);
-    copy_out(context_.compute, to, View<T const, Device>(claim.view(begin, n)));
+    copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
     claim.end();
     context_.compute.synchronize();
-  }
-  template <class T>
-  void read_one(Slot<Device>& slot, T& to) {
-    read(slot, 0, 1, &to);
-  }
-
-  /// Brings this rank's slice of each unit's trainable, or frozen, part to the host in tiles and
-  /// hands out the pieces.
-  template <class T, class F, class Read>
-  void read_slices(bool trainable, F f, Read read_range) {
-    constexpr Index tile = Index{1} << 18;
-    synchronize();
-    Layout const& layout = context_.layout;
-    std::vector<T> host;
-    for (int u = 0; u < layout.size(); ++u) {
-      Index const slice = trainable ? layout.slice(u) : layout.frozen_slice(u);
-      Index const begin = trainable ? layout.slice_begin(u, context_.rank())
-                                    : layout.frozen_slice_begin(u, context_.rank());
-      for (Index done = 0; done < slice; done += tile) {
-        Index const n = std::min(tile, slice - done);
-        host.resize(at(n));
-        read_range(u, begin + done, n, host.data());
-        layout.pieces(u, trainable, begin + done, n, [&](PlacedTensor const& t, Piece const& p) {
-          f(t, p.first, std::span<T const>(host.data() + p.begin, at(p.elements)));
-        });
-      }
-    }
   }
 
   M model_;
@@ -304,6 +218,7 @@ class Trainer {
   Gradients<Context> gradients_;
   OptimizerState<Context, O> state_;
   Index losses_ = 1;
+  std::vector<Batch const*> batches_;  // kept, so that a step allocates nothing
 };
 
 template <class M, class C, class O, class... Q>

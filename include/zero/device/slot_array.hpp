@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Planned memory, allocated: one buffer and its slots; and the slots that a pass off the order
-// needs besides.
+// Memory as it is planned, as it is allocated, and as it is needed besides: a buffer described by
+// the slots it is cut into, the allocation of that, and slots made when a plan was left.
 
 #include <zero/device/slot.hpp>
-#include <zero/step/memory_plan.hpp>
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace zero {
+
+/// One allocation, cut into slots that start at multiples of 256 bytes.
+struct PlannedBuffer {
+  struct Slot {
+    Index offset_bytes = 0;
+    Index bytes = 0;
+  };
+  std::string_view kind;
+  std::vector<Slot> slots{};
+  Index bytes = 0;
+
+  void add(Index slot_bytes) {
+    slots.push_back({bytes, slot_bytes});
+    bytes += round_up(slot_bytes, 256);
+  }
+};
 
 /// A planned buffer and its slots. Allocates once, when made; a buffer of no bytes is not
 /// allocated.
