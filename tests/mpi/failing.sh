@@ -9,6 +9,7 @@ mpiexec=$1 program=$2 scenario=$3
 shift 3
 arguments=("$@")
 source "$(dirname "${BASH_SOURCE[0]}")/launcher.sh"
+find_options "$mpiexec"
 
 waits="waits in .*\(.*, step 3\), number [0-9]+ on channel [0-9], for"
 late='did not come within 2000 ms'

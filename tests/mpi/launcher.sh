@@ -4,12 +4,14 @@ folder=$(mktemp -d)
 launcher='' # number of an mpiexec that runs in the background
 rank_script=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/rank.sh
 
-# Options under which the launcher leaves the other ranks alive when one is killed. MPICH's ends them with SIGUSR1 even then: but
-# not those of rank.sh.
-case $("$mpiexec" --version 2>&1) in
-  *open-mpi.org*) launcher_leaves_others=(--enable-recovery) ;;
-  *) launcher_leaves_others=(-disable-auto-cleanup) ;;
-esac
+# Sets launcher_leaves_others: options under which the launcher leaves the other ranks alive when one is killed. MPICH's ends
+# them with SIGUSR1 even then: but not those of rank.sh.
+find_options() {
+  case $("$1" --version 2>&1) in
+    *open-mpi.org*) launcher_leaves_others=(--enable-recovery) ;;
+    *) launcher_leaves_others=(-disable-auto-cleanup) ;;
+  esac
+}
 
 # Ends what this script has started, by number.
 clean_up() {

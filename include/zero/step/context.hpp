@@ -5,6 +5,8 @@
 // not outlive it.
 
 #include <zero/comm/communicator.hpp>
+#include <zero/core/hash.hpp>
+#include <zero/core/version.hpp>
 #include <zero/core/counters.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer.hpp>
@@ -128,7 +130,7 @@ class Context : Requirements<C, P> {
       std::uint64_t value;
     };
     Named const facts[] = {
-        {"the library's version", 1},
+        {"the library's version", Hash().add(version).value()},
         {"the model's layout", layout.hash()},
         {"the model's schedule", hash(timeline.schedule())},
         {"the policy", shares.facts().hash()},

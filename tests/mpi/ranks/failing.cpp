@@ -86,6 +86,19 @@ void uneven(Arguments const& arguments, bool returns) {
 Add const runs_out("runs-out", [](Arguments const& a) { uneven(a, false); });
 Add const returns("returns", [](Arguments const& a) { uneven(a, true); });
 
+/// Uneven data, and an agreement before each step.
+Add const agrees("agrees", [](Arguments const&) {
+  zero::launch<zero::Mpi>(2, [](auto communicator) {
+    zero::Agreement agreement{communicator};
+    int const mine = communicator.rank() == 1 ? 2 : 4;
+    int made = 0;
+    while (agreement.all(made < mine)) ++made;
+    demand(made == 2, "all stop after the batches of the one that has fewest");
+    demand(agreement.least(mine) == 2, "the fewest batches");
+    demand(agreement.any(communicator.rank() == 1), "one is enough");
+  });
+});
+
 /// Rank 1 was built differently.
 Add const differs("differs", [](Arguments const& a) {
   zero::LaunchOptions const options{.timeout = 2s, .grace = 1s};
@@ -105,6 +118,21 @@ Add const differs("differs", [](Arguments const& a) {
     (other && in == "policy" ? trace_at<2> : trace_at<3>)(communicator, training);
   };
   world.run(on_rank);
+});
+
+/// Takes a free port, writes its number to a file and keeps it for a minute.
+Add const listens("listens", [](Arguments const& a) {
+  int const listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  demand(listener >= 0 && ::bind(listener, any, size) == 0 && ::listen(listener, 1) == 0 &&
+             ::getsockname(listener, any, &size) == 0,
+         "no port to listen on");
+  std::ofstream(a.at(0)) << ntohs(address.sin_port) << std::endl;
+  std::this_thread::sleep_for(60s);
 });
 
 }  // namespace
