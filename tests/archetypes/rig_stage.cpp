@@ -22,7 +22,7 @@ class TrainerAs final : public Trainer {
   double evaluate(Batch const& batch) override { return trainer_.evaluate(batch); }
   void visit(std::span<int const> units) override {
     trainer_.evaluate([&](auto& pass) {
-      for (int unit : units) pass.forward(unit);
+      for (int unit : units) auto const lease = pass.forward(unit);
     });
   }
   zero::Decision decision() override { return trainer_.decision(); }

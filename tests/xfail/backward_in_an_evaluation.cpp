@@ -6,7 +6,8 @@
 
 using Ranks = archetype::Complete<zero::Fp32>;
 
-void generate(zero::Trainer<archetype::Model, Ranks, archetype::Optimizer, zero::Policies<>>& trainer) {
+void generate(
+    zero::Trainer<archetype::Model, Ranks, archetype::Optimizer, zero::Policies<>>& trainer) {
   trainer.evaluate([](auto& pass) {
 #ifdef ZERO_XFAIL_PASS
     auto weights = pass.forward(0);

@@ -63,6 +63,7 @@ class ParameterLease {
   View<Parameter const, D> flat() const& {
     return claim_.view(0, pass_->context().layout.elements(unit_));
   }
+  View<Parameter const, D> flat() const&& = delete;
 
  private:
   Pass* pass_;
@@ -126,6 +127,7 @@ class GradientLease {
   View<Gradient, D> flat() const& {
     return elements() > 0 ? claim_.view(0, elements()) : View<Gradient, D>();
   }
+  View<Gradient, D> flat() const&& = delete;
   /// This is the first visit in this micro-batch: a model that asked to overwrite assigns, else it
   /// adds.
   bool first() const { return first_; }
