@@ -100,7 +100,11 @@ inline std::vector<Flag> const& all_flags() {
   using S = Settings;
   static std::vector<Flag> const flags{
       whole<int>("--stage", "ZeRO stage", 0, 3, [](S& s, int v) { s.stage = v; }),
-      whole<int>("--ranks", "ranks, as threads", 1, 1024, [](S& s, int v) { s.ranks = v; }),
+      whole<int>("--ranks", "ranks, as threads; under mpirun or srun their number counts", 1, 1024,
+                 [](S& s, int v) {
+                   s.ranks = v;
+                   s.ranks_given = true;
+                 }),
       whole<Index>("--steps", "steps of the whole schedule; its first tenth warms up", 1,
                    1'000'000'000, [](S& s, Index v) { s.steps = v; }),
       whole<Index>("--stop-after", "stop after so many of the steps", 1, 1'000'000'000,

@@ -3,6 +3,7 @@
 
 #include <zero/report/metrics.hpp>
 
+#include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
@@ -11,6 +12,7 @@
 #include <gpt2/run.hpp>
 #include <gpt2/text.hpp>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -22,16 +24,17 @@ namespace gpt2 {
 
 namespace {
 
-Outcome train_at_stage(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+Outcome train_at_stage(Settings const& settings, Text const& text, zero::Metrics* metrics,
+                       zero::StopSignal const& stop) {
   switch (settings.stage) {
     case 0:
-      return train<0>(settings, text, metrics);
+      return train<0>(settings, text, metrics, stop);
     case 1:
-      return train<1>(settings, text, metrics);
+      return train<1>(settings, text, metrics, stop);
     case 2:
-      return train<2>(settings, text, metrics);
+      return train<2>(settings, text, metrics, stop);
     default:
-      return train<3>(settings, text, metrics);
+      return train<3>(settings, text, metrics, stop);
   }
 }
 
@@ -54,9 +57,13 @@ void print_plan(Settings const& s) {
 }
 
 void print_outcome(Outcome const& o) {
-  std::cout << "\na sample of what it writes now:\n\n"
-            << o.sample << "\n\n"
-            << zero::MemoryTable{.title = "rank 0",
+  if (o.stopped_by != 0) {
+    std::cout << "\nstopped after step " << zero::grouped_text(o.steps) << " by "
+              << (o.stopped_by == SIGINT ? "SIGINT" : "SIGTERM") << "\n\n";
+  } else {
+    std::cout << "\na sample of what it writes now:\n\n" << o.sample << "\n\n";
+  }
+  std::cout << zero::MemoryTable{.title = "rank 0",
                                  .columns = {"planned", "peak"},
                                  .rows = o.memory}
             << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
@@ -70,23 +77,34 @@ int run(std::span<char const* const> arguments) {
   Settings settings;
   Text text;
   std::optional<zero::Metrics> metrics;
+  bool speaks = true;  // of the processes of a launcher, rank 0
   try {
+    auto const place = zero::find_place(zero::Environment::of_process());
+    speaks = !place || place->rank == 0;
     settings = read_flags(arguments);
     if (settings.help) {
-      std::cout << help_text();
+      if (speaks) std::cout << help_text();
       return 0;
     }
+    take_place(settings, place);
     check_memory(settings);
+  } catch (zero::Error const& e) {
+    if (speaks) std::cerr << e.what() << "\n";
+    return 2;
+  }
+  try {
     text = load_text(settings.text);
     Batches(text.training, text.validation, batch_shape(settings, 0), settings.seed);
-    if (!settings.metrics.empty()) metrics.emplace(settings.metrics);
-    print_plan(settings);
-  } catch (zero::Error const& e) {
+    if (speaks && !settings.metrics.empty()) metrics.emplace(settings.metrics);
+    if (speaks) print_plan(settings);
+  } catch (zero::Error const& e) {  // of this machine's files
     std::cerr << e.what() << "\n";
     return 2;
   }
   use_one_blas_thread();
-  Outcome const outcome = train_at_stage(settings, text, metrics ? &*metrics : nullptr);
+  zero::StopSignal const stop;
+  Outcome const outcome = train_at_stage(settings, text, metrics ? &*metrics : nullptr, stop);
+  if (!speaks) return 0;
   print_outcome(outcome);
   if (settings.json) std::cout << json_text(outcome, settings) << "\n";
   return 0;

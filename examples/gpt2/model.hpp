@@ -100,10 +100,9 @@ class BasicGpt2 {
   /// From tokens to the output of the final norm.
   template <class Pass>
   void forward(Pass& pass, std::span<Token const> ids, Index length) {
-    static_assert(
-        std::same_as<typename Pass::Device, zero::Host>,
-        "gpt2: this model computes where it is called, so it needs zero::Host, whose streams run "
-        "work at once");
+    static_assert(Pass::Device::host_memory,
+                  "gpt2: this model computes where it is called, so it needs a device whose memory "
+                  "the host may use");
     a_.prepare(size_, std::ssize(ids) / length, length, Pass::trains);
     {
       auto const lease = pass.forward(embedding_unit);

@@ -94,8 +94,8 @@ inline zero::MemoryTable memory_table(std::array<zero::MemoryPlan, 4> const& pla
   return table;
 }
 
-/// Bytes of all ranks together, roughly, in floating point: flags may ask for more than 64 bits
-/// count.
+/// Bytes of all ranks of this machine together, roughly, in floating point: flags may ask for more
+/// than 64 bits count.
 inline double needed_bytes(Settings const& s) {
   auto const d = [](Index n) { return static_cast<double>(n); };
   double const layers = d(s.size.layers);
@@ -111,7 +111,7 @@ inline double needed_bytes(Settings const& s) {
   double const own = s.stage == 0   ? 16 * parameters
                      : s.stage == 3 ? 4 * parameters / s.ranks
                                     : 4 * parameters;
-  return s.ranks * (own + shared + 4 * activations);
+  return s.ranks_here.value_or(s.ranks) * (own + shared + 4 * activations);
 }
 
 /// @throws WrongFlag when the machine cannot hold the run
@@ -121,8 +121,9 @@ inline void check_memory(Settings const& s) {
   double const needed = needed_bytes(s);
   if (there <= 0 || needed <= there) return;
   auto const text = [](double bytes) { return zero::human_count(bytes) + "B"; };
-  throw WrongFlag("gpt2: " + std::to_string(s.ranks) + " ranks of this model need about " +
-                  text(needed) + " of memory and this machine has " + text(there) +
+  throw WrongFlag("gpt2: " + std::to_string(s.ranks_here.value_or(s.ranks)) +
+                  " ranks of this model need about " + text(needed) +
+                  " of memory and this machine has " + text(there) +
                   ": take fewer --ranks, --layers or a smaller --width, --context or --batch");
 }
 

@@ -3,6 +3,7 @@
 // A training run, declared apart from its body: the trainers of a stage are compiled in a file of
 // their own, stage_0.cpp to stage_3.cpp.
 
+#include <zero/launch/stop_signal.hpp>
 #include <zero/report/metrics.hpp>
 
 #include <gpt2/outcome.hpp>
@@ -14,7 +15,10 @@ namespace gpt2 {
 /// Trains as the settings say, from the first step to a sample of text, on all ranks.
 /// @tparam Stage that of the settings
 /// @param metrics where rank 0 writes a row a step, or null
+/// @param stop a signal to any rank ends the run on all of them after the step under way
+/// @return what rank 0 has, where it is in this process
 template <int Stage>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics);
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
+              zero::StopSignal const& stop);
 
 }  // namespace gpt2

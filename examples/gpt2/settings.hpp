@@ -18,6 +18,8 @@ enum class Precision { fp32, bf16 };
 struct Settings {
   int stage = 3;
   int ranks = 4;
+  bool ranks_given = false;                    ///< by a flag
+  std::optional<int> ranks_here{};             ///< on this machine; unset: all
   Index steps = 600;                           ///< of the whole schedule
   std::optional<Index> stop_after{};           ///< steps after which to stop early
   Index batch = 8;                             ///< samples of one rank's micro-batch

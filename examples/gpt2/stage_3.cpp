@@ -3,4 +3,5 @@
 
 #include <gpt2/train.hpp>
 
-template gpt2::Outcome gpt2::train<3>(Settings const&, Text const&, zero::Metrics*);
+template gpt2::Outcome gpt2::train<3>(Settings const&, Text const&, zero::Metrics*,
+                                      zero::StopSignal const&);

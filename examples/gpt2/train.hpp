@@ -4,6 +4,7 @@
 
 #include <zero/zero.hpp>
 
+#include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
 #include <gpt2/generate.hpp>
 #include <gpt2/model.hpp>
@@ -35,7 +36,7 @@ class Rank {
         trainer_(Gpt2(settings.size), communicator_, optimizer_of(settings), options_of(settings),
                  Sharding{}, PrecisionPolicy{}) {}
 
-  Outcome run(zero::Metrics* metrics) {
+  Outcome run(zero::Metrics* metrics, zero::StopSignal const& stop) {
     std::optional<zero::Progress> progress;
     if (communicator_.rank() == 0) progress.emplace(settings_.last_step(), zero::Screen(stderr));
     Index const validate_every = std::max<Index>(settings_.steps / 20, 1);
@@ -48,18 +49,20 @@ class Rank {
       if (last || step % validate_every == 0) record.validation_loss = validate(last ? 8 : 2);
       if (progress) progress->show(record);
       if (metrics != nullptr && progress) metrics->write(record);
+      outcome.steps = step;
       if (step == 1) outcome.first_loss = record.loss;
       outcome.last_loss = record.loss;
-      outcome.validation_loss = record.validation_loss.value_or(0);
+      if (record.validation_loss) outcome.validation_loss = record.validation_loss;
       outcome.skipped_steps = record.skipped_steps;
       outcome.wire_elements_per_step = record.wire_elements;
+      if (!last) outcome.stopped_by = told_to_stop(stop.received());
+      if (outcome.stopped_by != 0) break;
     }
     if (progress) progress->finish();
-    outcome.steps = settings_.last_step();
     outcome.tokens_per_s =
         static_cast<double>(settings_.tokens_a_step() * outcome.steps) / training_seconds;
     outcome.parameters_hash = zero::parameters_hash(trainer_);
-    outcome.sample = sample();
+    if (outcome.stopped_by == 0) outcome.sample = sample();  // who stops a run wants it to end
     report_memory(outcome);
     return outcome;
   }
@@ -116,6 +119,15 @@ class Rank {
     return parts;
   }
 
+  /// The signal that a rank has received, the first one that has; 0: none has.
+  int told_to_stop(int received) {
+    auto const mine = static_cast<std::uint64_t>(received);
+    for (std::uint64_t signal : trainer_.context().exchange(std::span(&mine, 1), "stop")) {
+      if (signal != 0) return static_cast<int>(signal);
+    }
+    return 0;
+  }
+
   double validate(Index num_batches) {
     double sum = 0;
     auto const batches = batches_.validation(num_batches);
@@ -164,12 +176,13 @@ class Rank {
 };
 
 template <class Sharding, class PrecisionPolicy>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
+              zero::StopSignal const& stop) {
   Outcome outcome;
-  zero::launch<zero::Threads>(settings.ranks, [&](auto communicator) {
+  zero::launch<Backend>(settings.ranks, [&](auto communicator) {
     auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator)>>(
         communicator, settings, text);
-    Outcome mine = rank->run(metrics);
+    Outcome mine = rank->run(metrics, stop);
     if (communicator.rank() == 0) outcome = std::move(mine);
   });
   return outcome;
@@ -178,11 +191,12 @@ Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics
 }  // namespace detail
 
 template <int Stage>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics) {
+Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
+              zero::StopSignal const& stop) {
   if (settings.precision == Precision::fp32) {
-    return detail::train<zero::Sharded<Stage>, zero::Fp32>(settings, text, metrics);
+    return detail::train<zero::Sharded<Stage>, zero::Fp32>(settings, text, metrics, stop);
   }
-  return detail::train<zero::Sharded<Stage>, zero::Bf16Mixed>(settings, text, metrics);
+  return detail::train<zero::Sharded<Stage>, zero::Bf16Mixed>(settings, text, metrics, stop);
 }
 
 }  // namespace gpt2

@@ -4,6 +4,7 @@
 
 #include <zero/launch/agree.hpp>
 #include <zero/mpi/backend.hpp>
+#include <zero/report/slices.hpp>
 #include <zero/zero.hpp>
 
 #include <mpi/ranks/scenario.hpp>
@@ -79,13 +80,13 @@ Trace trace(C communicator, Training const& training) {
       for (auto x : values) hash.add(bits(x));
       notes.push_back(hash.value());
     };
-    trainer.read_weights(note);
-    trainer.read_state(0, note);
-    trainer.read_state(1, note);
+    zero::read_weights(trainer, note);
+    zero::read_state(trainer, 0, note);
+    zero::read_state(trainer, 1, note);
     notes.push_back(bits(trainer.evaluate(batches.front())));
   }
   if (training.returns) return notes;
-  notes.push_back(trainer.parameters_hash());
+  notes.push_back(zero::parameters_hash(trainer));
   notes.push_back(bits(trainer.mean_loss()));
   return notes;
 }
