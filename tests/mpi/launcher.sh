@@ -39,3 +39,8 @@ await_codes() {
   done
 }
 continue_rank() { kill -CONT "$(cat "$folder/pid.$1")"; }
+# Something to train on.
+write_text() {
+  local i
+  for ((i = 0; i < 2000; ++i)); do echo "the $((i % 7)) cats sat on mat $((i % 13))."; done >"$1"
+}

@@ -6,6 +6,7 @@
 #include <zero/device/host_elementwise.hpp>
 #include <zero/mpi/work_queue.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -24,16 +25,16 @@ concept Polls = RunsHostCode<D> &&
   stream.enqueue_polled(work);
 };
 
-/// Between two looks at something that is not finished: others may have the processor, soon all of
-/// it.
+/// Between two looks at something that is not finished. At first the next look is at once; then the
+/// processor is others', for longer and longer. A thread that sleeps is woken before those that
+/// compute; one that only yields would wait for all of them.
 class PoliteWait {
  public:
   void operator()() {
-    if (++looks_ < 2000) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
+    constexpr int at_once = 100;
+    if (++looks_ <= at_once) return;
+    int const microseconds = std::min(20 + (looks_ - at_once) / 50, 500);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
   }
 
  private:
