@@ -32,6 +32,9 @@ struct MemoryPlan {
   MemoryPlan() = default;
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
     Facts const& f = shares.facts();
+    // More than any buffer below has, so that no size can overflow.
+    checked_product(layout.trainable() + layout.frozen(), 16 * (4 + f.num_states),
+                    "bytes of the memory plan");
     for (int u = 0; u < layout.size(); ++u) {
       parameters.add(shares.parameters(u) * f.parameter_bytes);
       gradients.add(shares.gradients(u) * f.gradient_bytes);
