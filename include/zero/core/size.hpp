@@ -37,6 +37,14 @@ inline Index checked_product(Index a, Index b, std::string_view what, std::strin
                         std::to_string(a) + " x " + std::to_string(b));
 }
 
+/// @throws InvalidArgument unless `full` has the elements of one slice a rank
+inline void check_sizes(std::string_view operation, Index full, Index slice, int ranks) {
+  if (full == slice * ranks) return;
+  throw InvalidArgument(std::string(operation) + ": the full argument has " + std::to_string(full) +
+                        " elements; expected " + std::to_string(ranks) + " slices of " +
+                        std::to_string(slice));
+}
+
 /// The index of a container, from a count that is known not to be negative.
 constexpr std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 

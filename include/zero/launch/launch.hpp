@@ -29,12 +29,17 @@ concept Backend = Communicator<typename B::Communicator> &&
 /// have ended.
 /// @tparam B the backend, such as Threads
 /// @param ranks at least 1
-/// @throws InvalidArgument when ranks < 1; else what the first rank to fail threw
+/// @throws InvalidArgument when ranks < 1 or the timeout is not positive; else what the first rank
+/// to fail threw
 template <Backend B, class F>
 requires std::invocable<F&, typename B::Communicator>
 void launch(int ranks, F f, LaunchOptions const& options = {}) {
   if (ranks < 1)
     throw InvalidArgument("launch: a world has at least 1 rank, not " + std::to_string(ranks));
+  if (options.timeout <= options.timeout.zero()) {
+    throw InvalidArgument("launch: a timeout is longer than 0 ms, not " +
+                          std::to_string(options.timeout.count()) + " ms");
+  }
   B::run(ranks, f, options);
 }
 
