@@ -110,7 +110,7 @@ struct Weights {
   }
   template <class Pass>
   void operator()(Pass& pass, Batch const&) {
-    for (int u = 0; u < num_units; ++u) pass.forward(u);
+    for (int u = 0; u < num_units; ++u) auto const weights = pass.forward(u);
     if constexpr (Pass::trains) {
       for (int u = num_units; u-- > 0;) {
         auto const [parameters, gradients] = pass.backward(u);

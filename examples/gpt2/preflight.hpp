@@ -7,6 +7,7 @@
 #include <zero/policy/policies.hpp>
 #include <zero/report/memory_table.hpp>
 #include <zero/report/number_text.hpp>
+#include <zero/report/wire_plan.hpp>
 #include <zero/step/memory_plan.hpp>
 
 #include <gpt2/activations.hpp>

@@ -20,15 +20,15 @@ struct Settings {
   int ranks = 4;
   bool ranks_given = false;                    ///< by a flag
   std::optional<int> ranks_here{};             ///< on this machine; unset: all
-  Index steps = 600;                           ///< of the whole schedule
+  Index steps = 800;                           ///< of the whole schedule
   std::optional<Index> stop_after{};           ///< steps after which to stop early
-  Index batch = 8;                             ///< samples of one rank's micro-batch
+  Index batch = 4;                             ///< samples of one rank's micro-batch
   Index accumulation = 1;                      ///< micro-batches of a step
   std::optional<zero::Reduction> reduction{};  ///< unset: the stage's own
   Precision precision = Precision::bf16;
   Configuration size{};
   std::uint64_t seed = 1;
-  double learning_rate = 2e-3;
+  double learning_rate = 6e-3;
   int prefetch = 1;
   Index bucket = 0;
   std::string text{};     ///< file to train on; empty: the fortunes

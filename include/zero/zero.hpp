@@ -17,10 +17,11 @@
 #include <zero/report/metrics.hpp>      // a row a step
 #include <zero/report/progress.hpp>     // a progress line
 #include <zero/report/slices.hpp>       // weights and state, read by tensor; parameters_hash
+#include <zero/report/wire_plan.hpp>    // elements a step sends, before anything is allocated
 #include <zero/shard/layout.hpp>        // who owns what
 #include <zero/step/clip.hpp>           // phase 3
 #include <zero/step/gather.hpp>         // phase 1
-#include <zero/step/memory_plan.hpp>    // bytes and wire elements, before anything is allocated
+#include <zero/step/memory_plan.hpp>    // bytes, before anything is allocated
 #include <zero/step/publish.hpp>        // phase 5
 #include <zero/step/reduce.hpp>         // phase 2
 #include <zero/step/trainer.hpp>        // the step

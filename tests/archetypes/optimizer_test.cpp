@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <zero/step/requirements.hpp>
+#include <zero/optim/optimizer.hpp>
 
 #include <archetypes/device.hpp>
 #include <archetypes/optimizer.hpp>

@@ -160,8 +160,9 @@ TEST_CASE_TEMPLATE("another unit of the same size: both sides are named", D, Hos
   check_all_named(result, -1, {"rank 0", "'h.0'", "rank 1", "'h.1'", "all_gather"});
 }
 
-TEST_CASE_TEMPLATE("another step or phase of the same unit: both sides are named", D, Host,
-                   LateDevice) {
+TEST_CASE_TEMPLATE(
+    "another step, phase or count of micro-batches of the same unit: both sides are named", D, Host,
+    LateDevice) {
   Outcomes const step = outcomes<D>(2, long_time, [](auto& communicator, auto& stream) {
     all_gather(communicator, stream, 64, Where{"gather", "h.0", 12 + communicator.rank()});
   });
@@ -171,6 +172,10 @@ TEST_CASE_TEMPLATE("another step or phase of the same unit: both sides are named
                Where{communicator.rank() == 0 ? "gather" : "publish", "h.0", 12});
   });
   check_all_named(phase, -1, {"rank 0", "gather", "rank 1", "publish"});
+  Outcomes const count = outcomes<D>(2, long_time, [](auto& communicator, auto& stream) {
+    all_gather(communicator, stream, 64, Where{"gather", "h.0", 12, 1 + communicator.rank()});
+  });
+  check_all_named(count, -1, {"rank 0", "rank 1", "2 micro-batches"});
 }
 
 TEST_CASE_TEMPLATE("another channel: after the timeout all say where the missing rank is", D, Host,

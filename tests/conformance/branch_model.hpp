@@ -7,7 +7,6 @@
 #include <zero/launch/threads.hpp>
 #include <zero/optim/adamw.hpp>
 #include <zero/report/slices.hpp>
-#include <zero/report/slices.hpp>
 #include <zero/step/trainer.hpp>
 
 #include <support/late_device.hpp>
@@ -27,6 +26,7 @@ struct BranchModel {
   static constexpr int num_units = 4;
   static constexpr int backward_order[] = {3, 1, 0, 2};
   zero::Index growth = 120;  ///< elements by which a unit is larger than the one before
+  bool evaluates = true;     ///< between steps, which gathers the next forward's bits beforehand
 
   zero::Units units() const {
     zero::Units all;
@@ -51,18 +51,7 @@ struct BranchModel {
 
   template <class Pass>
   void operator()(Pass& pass, Batch const& batch) {
-    using D = typename Pass::Device;
-    for (int u = 0; u < num_units; ++u) {
-      auto const w = pass.forward(u);
-      pass.stream().enqueue([w = w[0], b = w[1], loss = pass.loss(), x = batch.x] {
-        auto const* const weights = D::resolve(w.address());
-        auto const* const factors = D::resolve(b.address());
-        double sum = 0;
-        for (zero::Index i = 0; i < w.size(); ++i)
-          sum += static_cast<double>(x * float(weights[i]) * float(factors[i % 3]));
-        *D::resolve(loss.address()) += sum;
-      });
-    }
+    for (int u = 0; u < num_units; ++u) forward(pass, u, batch.x);
     if constexpr (Pass::trains) {
       for (int u : backward_order) {
         auto const lease = pass.backward(u);
@@ -70,6 +59,21 @@ struct BranchModel {
                        lease.gradients[1], batch.x);
       }
     }
+  }
+
+  /// One forward visit, in the schedule's order or not.
+  template <class Pass>
+  static void forward(Pass& pass, int u, float x) {
+    using D = typename Pass::Device;
+    auto const w = pass.forward(u);
+    pass.stream().enqueue([w = w[0], b = w[1], loss = pass.loss(), x] {
+      auto const* const weights = D::resolve(w.address());
+      auto const* const factors = D::resolve(b.address());
+      double sum = 0;
+      for (zero::Index i = 0; i < w.size(); ++i)
+        sum += static_cast<double>(x * float(weights[i]) * float(factors[i % 3]));
+      *D::resolve(loss.address()) += sum;
+    });
   }
 
  private:
@@ -105,7 +109,7 @@ struct BranchResult {
   }
 };
 
-/// Three steps and an evaluation on every rank.
+/// Steps and evaluations on every rank, the last one off the order.
 template <class D, int Stage>
 BranchResult run_branch(int world, zero::Options const& options, BranchModel const& model = {}) {
   BranchResult result;
@@ -116,7 +120,9 @@ BranchResult run_branch(int world, zero::Options const& options, BranchModel con
           zero::Trainer trainer{model,   communicator,           zero::AdamW{.lr = 1e-2f},
                                 options, zero::Sharded<Stage>{}, zero::Bf16Mixed{}};
           BranchResult mine;
-          for (int step = 0; step < 3; ++step) {
+          for (int step = 0; step < 4; ++step) {
+            if (step == 3 && model.evaluates)
+              mine.losses = 3 * mine.losses + trainer.evaluate(BranchModel::Batch{0.3f});
             std::vector<BranchModel::Batch> batches;
             for (zero::Index i = 0; i < options.accumulation; ++i) {
               batches.push_back(
@@ -126,7 +132,10 @@ BranchResult run_branch(int world, zero::Options const& options, BranchModel con
             mine.losses = 3 * mine.losses + trainer.mean_loss();
             mine.norms = 3 * mine.norms + trainer.decision().norm;
           }
-          mine.losses = 3 * mine.losses + trainer.evaluate(BranchModel::Batch{0.3f});
+          trainer.evaluate([](auto& pass) {  // off the order: into extra slots
+            for (int u : {3, 2, 0, 1, 0}) BranchModel::forward(pass, u, 0.2f);
+          });
+          mine.losses = 3 * mine.losses + trainer.loss();
           mine.hash = zero::parameters_hash(trainer);
           mine.skipped = trainer.decision().skipped;
           if constexpr (requires { communicator.device().waits(); })

@@ -13,6 +13,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -302,6 +304,58 @@ TEST_CASE_TEMPLATE("arguments that are ordered on two streams are refused", D, H
   auto from = slice.claim(a);
   auto to = full.claim(b);
   CHECK_THROWS_AS(communicator.all_gather(from.source(0, 64), to.target(0, 64), here), zero::Error);
+}
+
+/// What f throws as InvalidArgument; empty where it does not.
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (zero::InvalidArgument const& e) {
+    return e.what();
+  }
+  return "";
+}
+
+/// Calls with arguments that do not fit are refused before anything is enqueued.
+template <class C>
+void check_sizes_are_refused(C communicator) {
+  using D = typename C::Device;
+  auto stream = communicator.device().stream();
+  DeviceMemory<float, D> slice(communicator.device(), 64);
+  DeviceMemory<float, D> full(communicator.device(), 320);
+  auto a = slice.claim(stream);
+  auto b = full.claim(stream);
+  Index const right = 64 * communicator.size();
+  std::string const gather =
+      refusal([&] { communicator.all_gather(a.source(0, 64), b.target(0, right + 64), here); });
+  CHECK(gather.find("all_gather") != std::string::npos);
+  CHECK_MESSAGE(gather.find(std::to_string(right + 64)) != std::string::npos, gather);
+  std::string const reduce =
+      refusal([&] { communicator.reduce_scatter(b.source(0, right + 64), a.target(0, 64), here); });
+  CHECK_MESSAGE(reduce.find("reduce_scatter") != std::string::npos, reduce);
+}
+
+TEST_CASE("sizes that do not fit are refused") {
+  check_sizes_are_refused(zero::SingleRank<>());
+  Host device;
+  auto const meeting = std::make_shared<zero::Meeting>(3, std::chrono::seconds(10));
+  zero::ThreadCommunicator<Host> communicator(meeting, 0, device);
+  check_sizes_are_refused(communicator);
+  auto stream = device.stream();
+  DeviceMemory<float, Host> memory(device, 64);
+  auto claim = memory.claim(stream);
+  std::string const text = refusal([&] { communicator.all_reduce(claim.target(0, 64), here); });
+  CHECK_MESSAGE(text.find("all_reduce") != std::string::npos, text);
+}
+
+TEST_CASE("a channel that there is not is refused") {
+  Host device;
+  auto const meeting = std::make_shared<zero::Meeting>(1, std::chrono::seconds(10));
+  zero::ThreadCommunicator<Host> communicator(meeting, 0, device);
+  for (int channel : {-1, zero::Meeting::num_channels, 100})
+    CHECK(refusal([&] { communicator.channel(channel); }) != "");
+  CHECK(refusal([&] { communicator.channel(zero::Meeting::num_channels - 1); }) == "");
 }
 
 TEST_CASE_TEMPLATE("one rank alone: collectives are copies", D, Host, LateDevice, GuardedDevice) {

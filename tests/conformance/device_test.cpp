@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,24 @@ TEST_CASE_TEMPLATE("an allocation beyond the limit is refused with both sizes, a
   CHECK(device.ledger().kinds().size() == 1);
   auto const fits = device.allocate(400, "gather slots");
   CHECK(device.ledger().bytes() == 1000);
+}
+
+TEST_CASE_TEMPLATE("a size below zero is refused, and nothing is counted", D, Host, LateDevice,
+                   GuardedDevice) {
+  D device;
+  CHECK_THROWS_AS(device.ledger().take("test", -1), zero::InvalidArgument);
+  CHECK(device.ledger().bytes() == 0);
+  CHECK(device.ledger().allocations() == 0);
+}
+
+TEST_CASE_TEMPLATE("a size that no sum can hold is beyond any limit", D, Host, LateDevice,
+                   GuardedDevice) {
+  D device;
+  device.ledger().limit_bytes(1000);
+  auto const a = device.allocate(600, "test");
+  Index const most = std::numeric_limits<Index>::max();
+  CHECK_THROWS_AS(device.ledger().take("test", most), zero::OutOfMemory);
+  CHECK(device.ledger().bytes() == 600);
 }
 
 TEST_CASE_TEMPLATE("devices keep ledgers of their own", D, Host, LateDevice, GuardedDevice) {

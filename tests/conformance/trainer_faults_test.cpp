@@ -132,6 +132,53 @@ TEST_CASE_TEMPLATE("work of a model that throws ends all ranks", D, Host, LateDe
   CHECK(result.rethrown == "planted");
 }
 
+TEST_CASE_TEMPLATE("a rank that throws while its step is under way ends all", D, Host, LateDevice) {
+  Outcomes const result = train<D, 3>(long_time, [](auto& trainer, int rank) {
+    trainer.step(Batch{0.5f});
+    if (rank == 2) throw std::invalid_argument("planted");
+    trainer.loss();
+    trainer.step(Batch{0.5f});
+    trainer.loss();
+  });
+  check_others(result, 2, {"rank 2 failed: planted"});
+  CHECK(result.rethrown == "planted");
+}
+
+TEST_CASE_TEMPLATE("a model that throws in the middle of a pass ends all", D, Host, LateDevice) {
+  Outcomes const result = train<D, 3>(long_time, [](auto& trainer, int rank) {
+    trainer.evaluate([&](auto& pass) {
+      for (int u = 0; u < BranchModel::num_units; ++u) {
+        BranchModel::forward(pass, u, 0.5f);
+        if (u == 1 && rank == 0) throw std::invalid_argument("planted");
+      }
+    });
+    trainer.loss();
+  });
+  check_others(result, 0, {"rank 0 failed: planted"});
+  CHECK(result.rethrown == "planted");
+}
+
+TEST_CASE_TEMPLATE("a custom loop that throws in the middle of a pass ends all", D, Host,
+                   LateDevice) {
+  Outcomes const result = outcomes<D>(3, long_time, [](auto& communicator, auto&) {
+    BranchModel model;
+    zero::Context context{model,           communicator,       zero::AdamW{},
+                          zero::Options{}, zero::Sharded<3>{}, zero::Bf16Mixed{}};
+    zero::Parameters parameters{context};
+    for (int i = 0; i < 3; ++i) {
+      zero::Pass pass{parameters};
+      for (int u = 0; u < BranchModel::num_units; ++u) {
+        BranchModel::forward(pass, u, 0.5f);
+        if (i == 1 && u == 1 && communicator.rank() == 1) throw std::invalid_argument("planted");
+      }
+      pass.end();
+    }
+    context.wait();
+  });
+  check_others(result, 1, {"rank 1 failed: planted"});
+  CHECK(result.rethrown == "planted");
+}
+
 TEST_CASE("a rank built with other options is named before the first step") {
   Outcomes const result = outcomes<Host>(3, long_time, [](auto& communicator, auto&) {
     zero::Trainer trainer{

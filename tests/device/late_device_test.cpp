@@ -119,12 +119,12 @@ TEST_CASE("a wait that is planted to be ignored is, and no other") {
   for (zero::Index ignored : {LateSettings::no_wait, zero::Index{0}, zero::Index{1}, zero::Index{2},
                               LateSettings::every_wait}) {
     WithLateSettings const with({.deadline = never, .ignored_wait = ignored});
+    int values[3] = {};  // before the streams, which end with their work
+    std::vector<int> seen;
     LateDevice device;
     auto consumer = device.stream();
     auto event = device.event();
-    std::vector<int> seen;
     std::vector<zero_test::LateStream> producers;
-    int values[3] = {};
     for (int& value : values) {
       producers.push_back(device.stream());
       consumer.wait(device.event());  // never recorded: does not count

@@ -69,7 +69,7 @@ TEST_CASE("a step takes the same samples at every world") {
   }
 }
 
-TEST_CASE("seed and epoch each change the order; equal arguments give equal orders") {
+TEST_CASE("seed and epoch each change the order, and equal arguments give equal orders") {
   auto const first = all(500, 1, 2, 7, 0);
   CHECK(all(500, 1, 2, 7, 0) == first);
   auto const places_kept = [&](std::vector<Index> const& other) {

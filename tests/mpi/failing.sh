@@ -11,7 +11,7 @@ arguments=("$@")
 source "$(dirname "${BASH_SOURCE[0]}")/launcher.sh"
 find_options "$mpiexec"
 
-waits="waits in .*\(.*, step 3\), number [0-9]+ on channel [0-9], for"
+waits="waits in .*\(.*, step 3\), number [0-9]+ on channel [0-9],? for"
 late='did not come within 2000 ms'
 codes=(1 1 1)   # of the ranks
 plain=fails     # what mpirun does at last
@@ -33,7 +33,7 @@ case "$scenario ${arguments[*]}" in
   exits*) others='rank 1 has exited in the middle of a run' codes=(1 0 1) ;;
   returns*) others="$waits rank 1 \(has ended\), which will not come" rank_1=$others ;;
   runs-out*)
-    others="($waits rank 1 \(is in .*unit 'parameters hash'|unit 'parameters hash'.*, for rank 0 \(is in .*step 3).*, which $late"
+    others="($waits rank 1 \(is in .*unit 'parameters hash'|unit 'parameters hash'.*,? for rank 0 \(is in .*step 3).*, which $late"
     rank_1=$others ;;
   differs*layout) others="ranks were built differently: rank 1 differs from rank 0 in the model's layout" rank_1=$others ;;
   differs*schedule) others="rank 1 differs from rank 0 in the model's schedule" rank_1=$others ;;

@@ -38,7 +38,7 @@ TEST_CASE("the menu: all float, or bfloat16 with a float master") {
   CHECK(std::string(zero::Bf16Mixed::name) == "bf16");
 }
 
-TEST_CASE("a user's own precision may mix types; without a master its parameters are float") {
+TEST_CASE("a user's own precision may mix types, and without a master its parameters are float") {
   auto const mixed = zero::PrecisionPolicy<Own<bf16, float, true>>;
   auto const half = zero::PrecisionPolicy<Own<fp16, fp16, true>>;
   auto const master_of_float = zero::PrecisionPolicy<Own<float, bf16, true>>;

@@ -253,9 +253,9 @@ TEST_CASE("the largest model can be laid out, and a larger one is refused") {
 
 TEST_CASE("a world without ranks, or one whose padding cannot be counted, is refused") {
   zero::Units const units{{"u", {{.name = "t", .shape = {1}}}}};
-  CHECK_THROWS_WITH_AS(Layout(units, 0), "Layout: a world has at least 1 rank, not 0",
+  CHECK_THROWS_WITH_AS(Layout(units, 0), "Layout: a world has 1 to 2^31 - 1 ranks, not 0",
                        zero::InvalidArgument);
-  CHECK_THROWS_WITH_AS(Layout(units, -3), "Layout: a world has at least 1 rank, not -3",
+  CHECK_THROWS_WITH_AS(Layout(units, -3), "Layout: a world has 1 to 2^31 - 1 ranks, not -3",
                        zero::InvalidArgument);
   CHECK_THROWS_AS(Layout(units, std::numeric_limits<Index>::max()), zero::Error);
   CHECK_THROWS_AS(Layout({}, 4), zero::InvalidArgument);

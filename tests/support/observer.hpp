@@ -3,9 +3,10 @@
 // Reads what one rank keeps into the full tensors of a Result. It goes to the slots themselves, and
 // holds the trainer's own readers against what it saw.
 
+#include <zero/report/slices.hpp>
+
 #include <support/loops.hpp>
 #include <support/result.hpp>
-#include <zero/report/slices.hpp>
 
 #include <algorithm>
 #include <span>

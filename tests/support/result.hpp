@@ -41,8 +41,8 @@ struct RankNumbers {
   zero::Index extra_slots = 0;
   zero::Index reductions_in_evaluations = 0;
   zero::Index gathers_in_evaluations = 0;
-  zero::Index wire_elements = 0;  ///< sent in the last step
-  zero::Index planned_wire_elements = 0;
+  zero::Index wire_elements = 0;           ///< sent in the last step
+  zero::Index planned_wire_elements = -1;  ///< -1: not known
   zero::Deviations deviations{};
   std::uint64_t parameters_hash = 0;
   double mean_loss = 0;  ///< of the trainer

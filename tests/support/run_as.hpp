@@ -86,6 +86,7 @@ class RankRun {
         step.losses[zero::at(rank_)] = loop.loss();
         step.decisions[zero::at(rank_)] = loop.decision();
         observer.snapshot(result_.snapshots[snapshots++]);
+        if constexpr (requires { loop.trainer(); }) numbers_.mean_loss = loop.trainer().mean_loss();
       }
       if (config_.evaluates) evaluate(loop, s);
       if (s == 0) allocations = parts.context.device().ledger().allocations();
@@ -95,7 +96,6 @@ class RankRun {
     if constexpr (requires { loop.trainer(); }) {
       auto& trainer = loop.trainer();
       numbers_.parameters_hash = zero::parameters_hash(trainer);
-      numbers_.mean_loss = trainer.mean_loss();
       numbers_.readers_agree =
           observer.readers_agree(trainer, result_.snapshots.back(), result_.frozen);
     }

@@ -7,6 +7,7 @@
 
 #include <support/chain.hpp>
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -40,13 +41,21 @@ inline Batch make_batch(int rank, int step, int micro) {
   return batch;
 }
 
+/// Gradients that do not come from the loss.
+enum class Given {
+  no,
+  fine,   ///< of up to 1 in size, as fine as the type holds
+  coarse  ///< multiples of 1/64 of up to 1 in size, four of which add up exactly in bf16
+};
+
 /// What an element's gradient is where Script::given: a number that G holds exactly.
 template <class G>
-float given_gradient(Batch const& batch, zero::Index tensor, zero::Index element) {
+float given_gradient(Batch const& batch, zero::Index tensor, zero::Index element, Given given) {
   zero::Index const key = (zero::Index{batch.step} * 64 + batch.micro) * 64 + batch.rank;
   auto const seed = zero::mix(9, static_cast<std::uint64_t>(key));
-  return static_cast<float>(
-      static_cast<G>(static_cast<float>(2 * zero::noise_uniform(seed, tensor, element) - 1)));
+  double const value = 2 * zero::noise_uniform(seed, tensor, element) - 1;
+  if (given == Given::coarse) return static_cast<float>(std::nearbyint(value * 64) / 64);
+  return static_cast<float>(static_cast<G>(static_cast<float>(value)));
 }
 
 /// Which lease of a backward visit ends first.
@@ -67,7 +76,7 @@ struct Script {
   int held = 0;              ///< further visits that open before a lease ends
   Ends ends = Ends::together;
   bool overwrites = false;  ///< asks for gradients that are not zeroed
-  bool given = false;       ///< gradients are given_gradient, whatever the loss
+  Given given = Given::no;  ///< gradients are given_gradient, whatever the loss
   int throws_at = -1;       ///< layer in whose backward the model fails
 };
 

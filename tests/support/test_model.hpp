@@ -87,7 +87,7 @@ class TestModel {
     for (int i = 0; i < script.forwards; ++i) {
       for (std::size_t k = 0; k < layers; ++k) forward(pass, script, k, open);
     }
-    for (int unit : script.extra) pass.forward(unit);
+    for (int unit : script.extra) auto const asked = pass.forward(unit);
     for (int i = 0; i < script.backwards; ++i) {
       loss(pass, batch, layers);
       if constexpr (Pass::trains) {
@@ -172,8 +172,8 @@ class TestModel {
                            number = first_tensor_[zero::at(unit)]] {
       for (std::size_t i = 0; i < n; ++i) {
         G* const to = D::resolve(g[i].address());
-        if (given) {
-          add_given(to, g[i].size(), assigns, batch, number + static_cast<zero::Index>(i));
+        if (given != Given::no) {
+          add_given(to, g[i].size(), assigns, batch, number + static_cast<zero::Index>(i), given);
         } else {
           chain::add_gradient(to, from, input, g[i].size(), assigns);
         }
@@ -186,10 +186,10 @@ class TestModel {
   }
 
   template <class G>
-  static void add_given(G* to, zero::Index n, bool assigns, Batch const& batch,
-                        zero::Index tensor) {
+  static void add_given(G* to, zero::Index n, bool assigns, Batch const& batch, zero::Index tensor,
+                        Given given) {
     for (zero::Index j = 0; j < n; ++j)
-      to[j] = chain::added(assigns ? G(0.0f) : to[j], given_gradient<G>(batch, tensor, j));
+      to[j] = chain::added(assigns ? G(0.0f) : to[j], given_gradient<G>(batch, tensor, j, given));
   }
 
   ModelSpec spec_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <zero/report/wire_plan.hpp>
 #include <zero/step/memory_plan.hpp>
 
 #include <archetypes/rig.hpp>

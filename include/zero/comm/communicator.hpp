@@ -78,9 +78,13 @@ class Group {
   }
   Group(Group const&) = delete;
   Group& operator=(Group const&) = delete;
+  /// Closes a group that end() did not: something else unwinds, and stays what is thrown.
   ~Group() {
     if constexpr (CanGroup<C>) {
-      if (!ended_) communicator_.group_end();
+      try {
+        if (!ended_) communicator_.group_end();
+      } catch (...) {
+      }
     }
   }
   /// Launches the group; what fails in that is thrown here.

@@ -4,8 +4,9 @@
 // what they are in, and disagreement is found; between them each rank does its part on the others'
 // memory; the second ends it.
 
-#include <zero/comm/entry.hpp>
+#include <zero/core/entry.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace zero {
@@ -25,8 +27,9 @@ struct Post {
   void* output = nullptr;
 };
 
-/// The meeting place of `size` ranks; one object a world, shared by all. Nothing in it waits longer
-/// than the timeout.
+/// The meeting place of `size` ranks; one object a world, shared by all. No rank waits for another
+/// to come longer than the timeout. Once all are there, none leaves before every rank has done its
+/// part, whatever has failed meanwhile: the others may be reading its memory.
 class Meeting {
  public:
   static constexpr int num_channels = 4;
@@ -34,7 +37,7 @@ class Meeting {
   /// @param timeout a rank that has waited this long names the ranks that are missing, and all
   ///   throw
   Meeting(int size, std::chrono::milliseconds timeout)
-      : size_(size), timeout_(timeout), ended_(at(size), 0) {
+      : size_(size), timeout_(std::min(timeout, longest)), ended_(at(size), 0) {
     for (Channel& c : channels_) c.seats.resize(at(size));
     unsigned const cores = std::thread::hardware_concurrency();
     spins_ = cores >= static_cast<unsigned>(size) ? 2000 : 0;
@@ -50,15 +53,15 @@ class Meeting {
   void meet(int rank, int channel, Post const& post, F part) {
     Channel& c = channels_[at(channel)];
     arrive(c, rank, post);
+    Leaving const leaving{*this, c};
     part(c.posts);
-    arrive(c, rank, post);
   }
 
   /// This rank will come to no further meeting.
   void end(int rank) {
     std::lock_guard const lock(mutex_);
     ended_[at(rank)] = 1;
-    wake();
+    changed_.notify_all();
   }
 
   /// Every rank throws `text` at its current or next meeting. The first text stays.
@@ -71,7 +74,7 @@ class Meeting {
       reason_.clear();
     }
     failed_ = true;
-    wake();
+    changed_.notify_all();
   }
 
  private:
@@ -83,31 +86,33 @@ class Meeting {
     std::vector<Seat> seats;
     std::vector<Post> posts;
     int arrived = 0;
-    bool inside = false;  // between the first meeting and the second
-    std::atomic<Index> generation{0};
+    int inside = 0;                    // have met, and not yet done their part
+    std::atomic<Index> generation{0};  // of arrivals and of departures
   };
+  struct Leaving {
+    Meeting& meeting;
+    Channel& channel;
+    ~Leaving() { meeting.leave(channel); }
+  };
+
+  // A point in time beyond it might not fit the clock.
+  static constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
 
   void arrive(Channel& c, int rank, Post const& post) {
     std::unique_lock lock(mutex_);
     if (failed_) throw CommunicationError(reason_);
     c.seats[at(rank)] = {post, true};
     if (++c.arrived == size_) {
-      if (!c.inside) compare(c);
+      compare(c);
       c.arrived = 0;
-      c.inside = !c.inside;
+      c.inside = size_;
       for (Seat& seat : c.seats) seat.here = false;
       c.generation.fetch_add(1, std::memory_order_release);
       changed_.notify_all();
       return;
     }
     Index const generation = c.generation.load(std::memory_order_relaxed);
-    if (spins_ > 0) {
-      lock.unlock();
-      for (int i = 0; i < spins_; ++i) {
-        if (c.generation.load(std::memory_order_acquire) != generation) return;
-      }
-      lock.lock();
-    }
+    if (spin(c, generation, lock)) return;
     auto const until = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
       if (c.generation.load(std::memory_order_relaxed) != generation) return;
@@ -120,6 +125,30 @@ class Meeting {
     }
   }
 
+  /// Waits until every rank has done its part.
+  void leave(Channel& c) {
+    std::unique_lock lock(mutex_);
+    if (--c.inside == 0) {
+      c.generation.fetch_add(1, std::memory_order_release);
+      changed_.notify_all();
+      return;
+    }
+    Index const generation = c.generation.load(std::memory_order_relaxed);
+    if (spin(c, generation, lock)) return;
+    changed_.wait(lock, [&] { return c.generation.load(std::memory_order_relaxed) != generation; });
+  }
+
+  /// Looks for a while, without the lock, whether a generation has passed.
+  bool spin(Channel const& c, Index generation, std::unique_lock<std::mutex>& lock) const {
+    if (spins_ == 0) return false;
+    lock.unlock();
+    for (int i = 0; i < spins_; ++i) {
+      if (c.generation.load(std::memory_order_acquire) != generation) return true;
+    }
+    lock.lock();
+    return false;
+  }
+
   void compare(Channel& c) {
     c.posts.clear();
     for (Seat const& seat : c.seats) c.posts.push_back(seat.post);
@@ -127,8 +156,8 @@ class Meeting {
     for (int q = 1; q < size_; ++q) {
       Post const& other = c.posts[at(q)];
       if (!same_collective(other.entry, first.entry)) {
-        fail("ranks issued different collectives: rank 0 is in " + describe(first.entry) +
-             ", rank " + std::to_string(q) + " is in " + describe(other.entry));
+        fail("ranks issued different collectives: rank 0 is in " + text(c, first) + ", rank " +
+             std::to_string(q) + " is in " + text(c, other));
       }
     }
   }
@@ -136,32 +165,33 @@ class Meeting {
   std::string missing(Channel const& c, int rank, Post const& post, bool gone) const {
     std::string who;
     for (int q = 0; q < size_; ++q) {
-      if (c.seats[at(q)].here) continue;
+      if (c.seats[at(q)].here || (gone && ended_[at(q)] == 0)) continue;
       who += (who.empty() ? "" : ", ") + std::string("rank ") + std::to_string(q);
       if (ended_[at(q)] != 0) who += " (has ended)";
       for (Channel const& other : channels_) {
         if (&other != &c && other.seats[at(q)].here)
-          who += " (is in " + describe(other.seats[at(q)].post.entry) + ")";
+          who += " (is in " + text(other, other.seats[at(q)].post) + ")";
       }
     }
-    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
-    return "rank " + std::to_string(rank) + " waits in " + describe(post.entry) + ", number " +
-           std::to_string(number) + " on channel " + std::to_string(&c - channels_.data()) +
-           ", for " + who +
+    return "rank " + std::to_string(rank) + " waits in " + text(c, post) + " for " + who +
            (gone ? ", which will not come"
                  : ", which did not come within " + std::to_string(timeout_.count()) + " ms");
+  }
+
+  std::string text(Channel const& c, Post const& post) const {
+    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
+    return describe(post.entry) + ", number " + std::to_string(number) + " on channel " +
+           std::to_string(&c - channels_.data());
   }
 
   [[noreturn]] void fail(std::string reason) {
     if (!failed_) {
       failed_ = true;
       reason_ = std::move(reason);
-      wake();
+      changed_.notify_all();
     }
     throw CommunicationError(reason_);
   }
-
-  void wake() { changed_.notify_all(); }
 
   int size_;
   std::chrono::milliseconds timeout_;

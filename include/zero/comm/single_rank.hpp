@@ -26,10 +26,12 @@ class SingleRank {
 
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where) {
+    check_sizes("all_gather", full.view().size(), slice.view().size(), 1);
     transfer(slice.view(), full);
   }
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where) {
+    check_sizes("reduce_scatter", full.view().size(), slice.view().size(), 1);
     transfer(full.view(), slice);
   }
   template <class T>

@@ -4,12 +4,13 @@
 
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/meeting.hpp>
-#include <zero/comm/rank_order_sum.hpp>
+#include <zero/core/rank_order_sum.hpp>
 #include <zero/device/host.hpp>
 
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace zero {
 
@@ -29,11 +30,19 @@ class ThreadCommunicator {
   int rank() const { return rank_; }
   int size() const { return meeting_->size(); }
   D& device() const { return *device_; }
-  ThreadCommunicator channel(int i) const { return {meeting_, rank_, *device_, i}; }
+  /// @throws InvalidArgument when there is no such channel
+  ThreadCommunicator channel(int i) const {
+    if (i < 0 || i >= Meeting::num_channels) {
+      throw InvalidArgument("channel " + std::to_string(i) + "; there are channels 0 to " +
+                            std::to_string(Meeting::num_channels - 1));
+    }
+    return {meeting_, rank_, *device_, i};
+  }
   void abort(std::string_view text) const noexcept { meeting_->abort(text); }
 
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
+    check_sizes("all_gather", full.view().size(), slice.view().size(), size());
     enqueue<T>("all_gather", slice, full, slice.view().size(), where,
                [](std::span<Post const> posts, int rank, Index n) {
                  T* const to = static_cast<T*>(posts[at(rank)].output);
@@ -47,6 +56,7 @@ class ThreadCommunicator {
 
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
+    check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
     enqueue<T>("reduce_scatter", full, slice, slice.view().size(), where,
                [](std::span<Post const> posts, int rank, Index n) {
                  T* const to = static_cast<T*>(posts[at(rank)].output);
@@ -58,6 +68,7 @@ class ThreadCommunicator {
 
   template <class T>
   void all_reduce(Ordered<T, D> full, Where where) {
+    check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());
     enqueue<T>("all_reduce", full, full, full.view().size() / size(), where,
                [](std::span<Post const> posts, int rank, Index n) {
                  // Each rank sums its own part and writes it to all: parts do not overlap.
@@ -71,7 +82,7 @@ class ThreadCommunicator {
   }
 
  private:
-  /// Sums elements [begin, begin + n) of all inputs in rank order.
+  /// Sums elements [begin, begin + n) of all inputs.
   template <class T, class Store>
   static void sum(std::span<Post const> posts, Index begin, Index n, Store store) {
     auto const input = [&](int rank) {

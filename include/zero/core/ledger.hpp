@@ -27,7 +27,11 @@ class Ledger {
   /// @throws OutOfMemory when it would exceed the limit: names the kind, both sizes and the limit.
   void take(std::string_view kind, Index bytes) {
     std::lock_guard const lock(mutex_);
-    if (limit_bytes_ > 0 && bytes_ + bytes > limit_bytes_) {
+    if (bytes < 0) {
+      throw InvalidArgument("device memory: " + std::to_string(bytes) + " bytes for " +
+                            std::string(kind));
+    }
+    if (limit_bytes_ > 0 && bytes > limit_bytes_ - bytes_) {
       throw OutOfMemory("device memory: " + std::to_string(bytes) + " bytes for " +
                         std::string(kind) + " exceed the limit of " + std::to_string(limit_bytes_) +
                         " bytes; " + std::to_string(bytes_) + " are in use");

@@ -27,14 +27,22 @@ constexpr Index round_up(Index n, Index multiple) {
 
 /// a * b for counts.
 /// @param what, whose named in the error: "shape", "t" as in "shape of tensor 't' does not fit ..."
-/// @throws Error when the product does not fit 64 bits, or when a factor is negative.
+/// @throws InvalidArgument when the product does not fit 64 bits, or when a factor is negative.
 inline Index checked_product(Index a, Index b, std::string_view what, std::string_view whose = {}) {
   bool const negative = a < 0 || b < 0;
   if (!negative && (a == 0 || b <= std::numeric_limits<Index>::max() / a)) return a * b;
   std::string const name =
       std::string(what) + (whose.empty() ? "" : " of tensor '" + std::string(whose) + "'");
-  throw Error(name + (negative ? " has a negative factor: " : " does not fit 64 bits: ") +
-              std::to_string(a) + " x " + std::to_string(b));
+  throw InvalidArgument(name + (negative ? " has a negative factor: " : " does not fit 64 bits: ") +
+                        std::to_string(a) + " x " + std::to_string(b));
+}
+
+/// @throws InvalidArgument unless `full` has the elements of one slice a rank
+inline void check_sizes(std::string_view operation, Index full, Index slice, int ranks) {
+  if (full == slice * ranks) return;
+  throw InvalidArgument(std::string(operation) + ": the full argument has " + std::to_string(full) +
+                        " elements; expected " + std::to_string(ranks) + " slices of " +
+                        std::to_string(slice));
 }
 
 /// The index of a container, from a count that is known not to be negative.

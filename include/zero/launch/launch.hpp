@@ -47,15 +47,21 @@ concept JoinsProcesses = Backend<B> &&
 /// called with one of two communicators: write it as a generic lambda.
 /// @tparam B the backend, such as Threads
 /// @param ranks at least 1
-/// @throws InvalidArgument, naming the variables, when ranks < 1; when a launcher has started
-/// several processes and the backend cannot join them, or is in another world than they; for an
-/// environment that find_place refuses; else what the first rank of this process to fail threw
+/// @throws InvalidArgument when ranks < 1 or the timeout is not positive; naming the variables,
+/// when
+///   a launcher has started several processes and the backend cannot join them, or is in another
+///   world than they, and for an environment that find_place refuses; else what the first rank of
+///   this process to fail threw
 template <Backend B, class F>
 requires std::invocable<F&, typename B::Communicator>
 void launch(int ranks, F f, LaunchOptions const& options = {},
             Environment const& environment = Environment::of_process()) {
   if (ranks < 1)
     throw InvalidArgument("launch: a world has at least 1 rank, not " + std::to_string(ranks));
+  if (options.timeout <= options.timeout.zero()) {
+    throw InvalidArgument("launch: a timeout is longer than 0 ms, not " +
+                          std::to_string(options.timeout.count()) + " ms");
+  }
   auto const place = find_place(environment);
   if (!place || place->size == 1) {
     B::run(ranks, f, options);

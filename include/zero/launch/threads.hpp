@@ -7,6 +7,8 @@
 #include <zero/launch/launch.hpp>
 
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,38 +22,66 @@ struct ThreadsOn {
   using Communicator = ThreadCommunicator<D>;
 
   /// Runs f(communicator) on `ranks` threads and returns when all have ended.
-  /// @throws what the first rank to fail threw; the others throw CommunicationError with its text
-  /// meanwhile
+  /// @throws what the first rank to fail threw, or the system when it has no more threads; the
+  ///   others throw CommunicationError with its text meanwhile
   template <class F>
   static void run(int ranks, F& f, LaunchOptions const& options) {
     auto const meeting = std::make_shared<Meeting>(ranks, options.timeout);
-    std::exception_ptr first;
-    std::mutex mutex;
-    auto const failed = [&](int rank, char const* what) {
-      {
-        std::lock_guard const lock(mutex);
-        if (!first) first = std::current_exception();
-      }
-      meeting->abort("rank " + std::to_string(rank) + " failed: " + what);
-    };
+    Failure failure;
     std::vector<std::thread> threads;
     threads.reserve(at(ranks));
     for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          D device;
-          f(Communicator(meeting, rank, device));
-        } catch (std::exception const& e) {
-          failed(rank, e.what());
-        } catch (...) {
-          failed(rank, "an exception that is no std::exception");
-        }
-        meeting->end(rank);
-      });
+      try {
+        threads.emplace_back([&, rank] {
+          try {
+            D device;
+            f(Communicator(meeting, rank, device));
+          } catch (...) {
+            failure.keep(*meeting, rank);
+          }
+          meeting->end(rank);
+        });
+      } catch (...) {  // ranks that run already would wait for one that cannot come
+        failure.keep(*meeting, rank);
+        break;
+      }
     }
     for (std::thread& thread : threads) thread.join();
-    if (first) std::rethrow_exception(first);
+    if (failure.first) std::rethrow_exception(failure.first);
   }
+
+ private:
+  /// The exception that the launch ends with: the first, but a cause before its consequences. A
+  /// rank's stack may unwind long after the others have learned of its failure.
+  struct Failure {
+    std::exception_ptr first;
+    bool consequence = false;
+    std::mutex mutex;
+
+    /// Keeps the exception being handled, and makes the other ranks throw its text.
+    void keep(Meeting& meeting, int rank) noexcept {
+      bool communication = false;
+      std::string text = "rank " + std::to_string(rank) + " failed: ";
+      try {
+        throw;
+      } catch (CommunicationError const& e) {
+        communication = true;
+        text += e.what();
+      } catch (std::exception const& e) {
+        text += e.what();
+      } catch (...) {
+        text += "an exception that is no std::exception";
+      }
+      {
+        std::lock_guard const lock(mutex);
+        if (!first || (consequence && !communication)) {
+          first = std::current_exception();
+          consequence = communication;
+        }
+      }
+      meeting.abort(text);
+    }
+  };
 };
 
 /// Ranks as threads, each with the host as its device.

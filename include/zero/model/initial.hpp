@@ -3,9 +3,11 @@
 // Initial values as part of a tensor's description: a function of the element, so that a rank
 // writes the values it owns, and nothing full is ever held.
 
+#include <zero/core/hash.hpp>
 #include <zero/core/noise.hpp>
 #include <zero/device/host_elementwise.hpp>
 
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -43,6 +45,15 @@ class Initial {
         return function_(element);
     }
     return 0;
+  }
+
+  /// Equal where the values are, but for functions, which all have one hash.
+  std::uint64_t hash() const {
+    return Hash()
+        .add(static_cast<Index>(kind_))
+        .add(std::bit_cast<std::uint64_t>(a_))
+        .add(std::bit_cast<std::uint64_t>(b_))
+        .value();
   }
 
  private:

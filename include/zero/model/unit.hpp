@@ -39,17 +39,18 @@ using Units = std::vector<Unit>;
 /// @throws InvalidArgument naming the unit or tensor: nothing trainable, a repeated or empty name,
 ///   a negative extent, a size beyond 64 bits
 inline void validate(Units const& units) {
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string> unit_names;
+  std::unordered_set<std::string> tensor_names;
   Index trainable = 0;
   Index total = 0;
   auto const refuse = [](std::string const& text) { throw InvalidArgument("model: " + text); };
   for (Unit const& unit : units) {
     if (unit.name.empty()) refuse("a unit has no name");
-    if (!names.insert("unit " + unit.name).second)
-      refuse("two units are named '" + unit.name + "'");
+    if (!unit_names.insert(unit.name).second) refuse("two units are named '" + unit.name + "'");
     for (Tensor const& tensor : unit.tensors) {
       if (tensor.name.empty()) refuse("a tensor of unit '" + unit.name + "' has no name");
-      if (!names.insert(tensor.name).second) refuse("two tensors are named '" + tensor.name + "'");
+      if (!tensor_names.insert(tensor.name).second)
+        refuse("two tensors are named '" + tensor.name + "'");
       for (Index extent : tensor.shape) {
         if (extent < 0)
           refuse("tensor '" + tensor.name + "' has the extent " + std::to_string(extent));

@@ -24,6 +24,19 @@ struct Visit {
 /// gradient is reduced after its last backward visit.
 using Schedule = std::vector<Visit>;
 
+/// Number `number`, from 0, of the `count` micro-batches of a step.
+struct MicroBatch {
+  Index number = 0;
+  Index count = 1;
+};
+
+/// How a backward visit treats the gradients of the unit's first visit.
+enum class Fill {
+  add,       ///< they are zeroed before, and the model adds
+  overwrite  ///< they are not: the model assigns where the lease's first() says so, and adds
+             ///< elsewhere
+};
+
 /// Forward 0..n-1, then backward n-1..0.
 inline Schedule default_schedule(int num_units) {
   Schedule s;

@@ -69,20 +69,30 @@ class MpiCommunicator {
   int rank() const { return ranks_->world.rank(); }
   int size() const { return ranks_->world.size(); }
   D& device() const { return *device_; }
-  MpiCommunicator channel(int i) const { return {ranks_, *device_, i}; }
+  /// @throws InvalidArgument when there is no such channel
+  MpiCommunicator channel(int i) const {
+    if (i < 0 || i >= detail::num_mpi_channels) {
+      throw InvalidArgument("channel " + std::to_string(i) + "; there are channels 0 to " +
+                            std::to_string(detail::num_mpi_channels - 1));
+    }
+    return {ranks_, *device_, i};
+  }
   /// Tells the other ranks; waits until they have heard it or the grace is over.
   void abort(std::string_view text) const noexcept { ranks_->world.abort(text); }
 
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
+    check_sizes("all_gather", full.view().size(), slice.view().size(), size());
     enqueue<T>("all_gather", slice, full, slice.view().size(), where, false, true);
   }
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
+    check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
     enqueue<T>("reduce_scatter", full, slice, slice.view().size(), where, true, false);
   }
   template <class T>
   void all_reduce(Ordered<T, D> full, Where where) {
+    check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());
     enqueue<T>("all_reduce", full, full, full.view().size() / size(), where, true, true);
   }
 

@@ -3,7 +3,7 @@
 // The bytes of a collective on their way: begun, and looked at until they have arrived. MPI counts
 // in int, so what is larger goes in pieces.
 
-#include <zero/comm/rank_order_sum.hpp>
+#include <zero/core/rank_order_sum.hpp>
 #include <zero/mpi/session.hpp>
 
 #include <algorithm>

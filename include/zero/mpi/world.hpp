@@ -3,7 +3,7 @@
 // The ranks of one launch as MPI knows them, and what is known of each: so that whoever waits in
 // vain can say for whom, and what fails on one rank fails on all.
 
-#include <zero/comm/entry.hpp>
+#include <zero/core/entry.hpp>
 #include <zero/launch/launch.hpp>
 #include <zero/mpi/control.hpp>
 #include <zero/mpi/polling_host.hpp>
@@ -36,7 +36,8 @@ class MpiWorld : LiveWorld {
   /// @param parent whose ranks these are; collective over them
   /// @throws CommunicationError when not all ranks come within the timeout
   MpiWorld(MPI_Comm parent, LaunchOptions const& options)
-      : timeout_(options.timeout), grace_(options.grace) {
+      : timeout_(std::min(options.timeout, longest)),
+        grace_(std::clamp(options.grace, options.grace.zero(), longest)) {
     for (MPI_Comm* c : all()) duplicate(parent, *c);
     control_.emplace(control_communicator_);
     peers_.resize(at(size()));
@@ -74,7 +75,7 @@ class MpiWorld : LiveWorld {
     for (int q = 0; q < size(); ++q) {
       Peer const& peer = peers_[at(q)];
       if (peer.ended && peer.entered[at(waiting.channel)] < waiting.number) {
-        fail("rank " + std::to_string(rank()) + " waits in " + waiting.text() + ", for " +
+        fail("rank " + std::to_string(rank()) + " waits in " + waiting.text() + " for " +
              missing(waiting) + ", which will not come");
       }
     }
@@ -87,7 +88,7 @@ class MpiWorld : LiveWorld {
       waiting.since = Clock::now();
     } else if (Clock::now() - *waiting.since > timeout_) {
       ask();
-      fail("rank " + std::to_string(rank()) + " waits in " + waiting.text() + ", for " +
+      fail("rank " + std::to_string(rank()) + " waits in " + waiting.text() + " for " +
            missing(waiting) + ", which did not come within " + std::to_string(timeout_.count()) +
            " ms");
     }
@@ -268,6 +269,9 @@ class MpiWorld : LiveWorld {
     if (peer.silent) return name + " (does not answer)";
     return name + (peer.in.empty() ? " (is in no collective)" : " (is in " + peer.in + ")");
   }
+
+  // A point in time beyond it might not fit the clock.
+  static constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
 
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds grace_;

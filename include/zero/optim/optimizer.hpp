@@ -84,4 +84,19 @@ void update(typename D::Stream& stream, Update<O, G, P, D> u) {
   });
 }
 
+/// A device that can decide and apply the step of an optimizer: what decision.hpp and optimizer.hpp
+/// offer to devices that run host code.
+template <class D, class O, class P, class G>
+concept CanUpdate = Device<D> && Optimizer<O> &&
+    requires(typename D::Stream& s, View<double, D> record, View<Decision, D> decision,
+             View<Segment, D> segments, Decision* host, LearningRateOf<O> rate) {
+  start_record(s, record, std::uint64_t{});
+  decide(s, View<double const, D>(record), decision, DecisionInputs{}, rate);
+  update(s, std::declval<Update<O, G, P, D>>());
+  update(s, std::declval<Update<O, float, P, D>>());
+  copy_in(s, segments, std::declval<Segment const*>());
+  copy_in(s, decision, host);
+  copy_out(s, host, View<Decision const, D>(decision));
+};
+
 }  // namespace zero

@@ -19,7 +19,7 @@ void read_range(X& context, Slot<typename X::Device>& slot, Index begin, Index n
   auto claim = slot.template on<T>(context.compute);
   copy_out(context.compute, to, View<T const, typename X::Device>(claim.view(begin, n)));
   claim.end();
-  context.compute.synchronize();
+  context.wait();
 }
 
 /// Brings this rank's slice of each unit's trainable, or frozen, part to the host in tiles and

@@ -10,6 +10,8 @@
 #include <zero/model/unit.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -49,14 +51,18 @@ class Layout {
   /// @param world number of shards, at least 1
   /// @throws InvalidArgument as validate(units)
   Layout(Units const& units, Index world) : world_(world) {
-    if (world < 1)
-      throw InvalidArgument("Layout: a world has at least 1 rank, not " + std::to_string(world));
+    if (world < 1 || world > std::numeric_limits<int>::max()) {
+      throw InvalidArgument("Layout: a world has 1 to 2^31 - 1 ranks, not " +
+                            std::to_string(world));
+    }
     validate(units);
     for (Unit const& unit : units) {
       PlacedUnit placed{unit.name, 0, 0, {}};
       placed.tensors.reserve(unit.tensors.size());
       for (Tensor const& tensor : unit.tensors) {
         Index& end = tensor.trainable ? placed.trainable : placed.frozen;
+        described_.add(tensor.name).add(tensor.initial.hash());
+        for (Index extent : tensor.shape) described_.add(extent);
         placed.tensors.push_back(
             {end, tensor.elements(), tensors_++, tensor.trainable, tensor.decay, tensor.lr_scale});
         end = round_up(end + placed.tensors.back().elements, alignment_elements);
@@ -124,9 +130,10 @@ class Layout {
                          [](PlacedTensor const& x) { return x.trainable && x.elements > 0; });
   }
 
-  /// Equal on two ranks exactly when names, places, sizes, decays and rates are.
+  /// Equal on two ranks exactly when names, shapes, initial values (but for functions), places,
+  /// decays and rates are.
   std::uint64_t hash() const {
-    Hash h;
+    Hash h = described_;
     h.add(world_);
     for (PlacedUnit const& unit : units_) {
       h.add(unit.name).add(unit.trainable).add(unit.frozen);
@@ -141,6 +148,7 @@ class Layout {
 
  private:
   Index world_;
+  Hash described_{};  // what of the tensors is not kept
   std::vector<PlacedUnit> units_;
   Index trainable_ = 0;
   Index frozen_ = 0;

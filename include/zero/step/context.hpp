@@ -5,16 +5,16 @@
 // not outlive it.
 
 #include <zero/comm/communicator.hpp>
+#include <zero/core/counters.hpp>
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
-#include <zero/core/counters.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/step/exchange.hpp>
 #include <zero/step/requirements.hpp>
 
-#include <memory>
 #include <string>
+#include <utility>
 
 namespace zero {
 
@@ -64,6 +64,44 @@ class Context : Requirements<C, P> {
       : Context(describe(model), std::move(ranks), O::num_states, run_options) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
+
+  /// Waits for the compute stream; rethrows what has failed on any: what compute has waited for may
+  /// have failed where it was done.
+  void wait() {
+    compute.synchronize();
+    check();
+  }
+  /// Rethrows what has failed on any stream so far; does not wait.
+  void check() {
+    compute.check();
+    gathering.check();
+    reducing.check();
+  }
+  /// Runs f. A failure on this rank ends the work of all: the others throw its text.
+  template <class F>
+  void guarded(F f) {
+    try {
+      f();
+    } catch (std::exception const& e) {
+      communicator.abort("rank " + std::to_string(rank()) + " failed: " + e.what());
+      throw;
+    } catch (...) {
+      communicator.abort("rank " + std::to_string(rank()) + " failed");
+      throw;
+    }
+  }
+  /// Waits for all streams, whatever has failed on them: memory may be given back afterwards. What
+  /// has failed here ends the others, which could otherwise wait for this rank.
+  void settle() noexcept {
+    for (bool waits : {false, true}) {
+      for (auto* stream : {&compute, &gathering, &reducing}) {
+        try {
+          guarded([&] { waits ? stream->synchronize() : stream->check(); });
+        } catch (...) {  // whoever wanted to know has asked before
+        }
+      }
+    }
+  }
 
   Device& device() const { return communicator.device(); }
   int rank() const { return communicator.rank(); }
@@ -125,11 +163,7 @@ class Context : Requirements<C, P> {
   void compare() {
     if (shares.alone()) return;
     auto const bits = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
-    struct Named {
-      char const* name;
-      std::uint64_t value;
-    };
-    Named const facts[] = {
+    std::pair<char const*, std::uint64_t> const facts[] = {
         {"the library's version", Hash().add(version).value()},
         {"the model's layout", layout.hash()},
         {"the model's schedule", hash(timeline.schedule())},
@@ -144,13 +178,13 @@ class Context : Requirements<C, P> {
         {"Options::release_after_forward", std::uint64_t{options.release_after_forward}},
         {"Options::seed", options.seed}};
     std::vector<std::uint64_t> words;
-    for (Named const& fact : facts) words.push_back(fact.value);
+    for (auto const& [name, value] : facts) words.push_back(value);
     std::vector<std::uint64_t> const all = exchange(words, "start");
     for (std::size_t i = 0; i < words.size(); ++i) {
       for (Index r = 1; r < world(); ++r) {
         if (all[at(r) * words.size() + i] == all[i]) continue;
         throw CommunicationError(std::string("ranks were built differently: rank ") +
-                                 std::to_string(r) + " differs from rank 0 in " + facts[i].name);
+                                 std::to_string(r) + " differs from rank 0 in " + facts[i].first);
       }
     }
   }

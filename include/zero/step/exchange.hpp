@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 namespace zero {
@@ -22,51 +24,36 @@ template <class P, Communicator C>
 std::vector<std::uint64_t> exchange_words(C& communicator, Slot<typename C::Device>& rows,
                                           typename C::Device::Stream& stream,
                                           std::span<std::uint64_t const> words, Where where) {
-  using D = typename C::Device;
-  Index const count = static_cast<Index>(words.size());
-  if (count > max_exchanged_words)
-    throw InvalidArgument("exchange: at most 16 words, not " + std::to_string(count));
-  Index const world = communicator.size();
-  Index const rank = communicator.rank();
-  std::vector<std::uint64_t> all(at(world * count), 0);
-  if constexpr (P::Sharding::shards_optimizer) {
-    Index const width = 2 * count;
-    std::vector<double> host(at(world * width), 0.0);
-    for (Index i = 0; i < count; ++i) {
-      host[at(2 * i)] = static_cast<double>(words[at(i)] >> 32);
-      host[at(2 * i + 1)] = static_cast<double>(words[at(i)] & 0xffffffffu);
-    }
-    auto claim = rows.template on<double>(stream);
-    copy_in(stream, claim.view(rank * width, width), host.data());
-    communicator.all_gather(claim.source(rank * width, width), claim.target(0, world * width),
-                            where);
-    stream.synchronize();
-    copy_out(stream, host.data(), View<double const, D>(claim.view(0, world * width)));
-    claim.end();
-    stream.synchronize();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = (static_cast<std::uint64_t>(host[2 * i]) << 32) |
-               static_cast<std::uint64_t>(host[2 * i + 1]);
-    }
-  } else {
-    using G = typename P::Precision::Gradient;
-    Index const width = 8 * count;
-    std::vector<G> host(at(world * width), G(0.0f));
-    for (Index i = 0; i < width; ++i) {
-      host[at(rank * width + i)] =
-          G(static_cast<float>((words[at(i / 8)] >> (8 * (i % 8))) & 0xffu));
-    }
-    auto claim = rows.template on<G>(stream);
-    copy_in(stream, claim.view(0, world * width), host.data());
-    communicator.all_reduce(claim.target(0, world * width), where);
-    stream.synchronize();
-    copy_out(stream, host.data(), View<G const, D>(claim.view(0, world * width)));
-    claim.end();
-    stream.synchronize();
-    for (std::size_t i = 0; i < host.size(); ++i) {
-      all[i / 8] |= static_cast<std::uint64_t>(static_cast<float>(host[i])) << (8 * (i % 8));
-    }
+  constexpr bool gathers = P::Sharding::shards_optimizer;
+  constexpr Index bits = gathers ? 32 : 8;
+  using T = std::conditional_t<gathers, double, typename P::Precision::Gradient>;
+  using Value = std::conditional_t<gathers, double, float>;
+  Index const width = static_cast<Index>(words.size()) * (64 / bits);
+  Index const full = communicator.size() * width;
+  Index const own = communicator.rank() * width;
+  auto const shift = [](Index i) { return static_cast<int>(i * bits % 64); };
+  if (words.size() > max_exchanged_words)
+    throw InvalidArgument("exchange: at most 16 words, not " + std::to_string(words.size()));
+  std::vector<T> host(at(full), T(0.0f));
+  for (Index i = 0; i < width; ++i) {
+    std::uint64_t const part = (words[at(i * bits / 64)] >> shift(i)) & ((1ull << bits) - 1);
+    host[at(own + i)] = T(static_cast<Value>(part));
   }
+  auto claim = rows.template on<T>(stream);
+  copy_in(stream, claim.view(0, full), host.data());
+  if constexpr (gathers) {
+    communicator.all_gather(claim.source(own, width), claim.target(0, full), where);
+  } else {
+    communicator.all_reduce(claim.target(0, full), where);
+  }
+  stream.synchronize();
+  copy_out(stream, host.data(), View<T const, typename C::Device>(claim.view(0, full)));
+  claim.end();
+  stream.synchronize();
+  std::vector<std::uint64_t> all(at(full * bits / 64), 0);
+  for (Index i = 0; i < full; ++i)
+    all[at(i * bits / 64)] |= static_cast<std::uint64_t>(static_cast<Value>(host[at(i)]))
+                              << shift(i);
   return all;
 }
 

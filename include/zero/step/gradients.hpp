@@ -23,6 +23,8 @@ class Gradients {
         kept_(context.device(), context.plan.gradients),
         accumulators_(context.device(), context.plan.accumulators),
         reduce_(context, kept_, accumulators_) {}
+  /// Waits for the work on it.
+  ~Gradients() { context_.settle(); }
   Gradients(Gradients const&) = delete;
   Gradients& operator=(Gradients const&) = delete;
 

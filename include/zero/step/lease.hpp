@@ -8,9 +8,16 @@
 #include <zero/step/reduce.hpp>
 
 #include <exception>
-#include <utility>
+#include <memory>
 
 namespace zero {
+
+/// The pass of a lease, not owned; empty once the lease has ended or moved away.
+struct NotOwned {
+  void operator()(void const*) const noexcept {}
+};
+template <class Pass>
+using LeasedFrom = std::unique_ptr<Pass, NotOwned>;
 
 /// A unit's full parameters. Movable; must end before its pass.
 /// @tparam Pass the pass that made it
@@ -30,13 +37,7 @@ class ParameterLease {
         unwinding_(std::uncaught_exceptions()) {
     pass.lease_begins();
   }
-  ParameterLease(ParameterLease&& other) noexcept
-      : pass_(std::exchange(other.pass_, nullptr)),
-        unit_(other.unit_),
-        visit_(other.visit_),
-        slot_(other.slot_),
-        claim_(std::move(other.claim_)),
-        unwinding_(other.unwinding_) {}
+  ParameterLease(ParameterLease&&) noexcept = default;
   ParameterLease& operator=(ParameterLease&&) = delete;
   ~ParameterLease() {
     if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
@@ -45,7 +46,7 @@ class ParameterLease {
 
   /// Ends the lease: the memory may be given to another unit once the work enqueued so far is done.
   void end() noexcept {
-    Pass* const pass = std::exchange(pass_, nullptr);
+    Pass* const pass = pass_.release();
     if (pass == nullptr) return;
     claim_.end();
     pass->gather().close(visit_, unit_, *slot_);
@@ -66,7 +67,7 @@ class ParameterLease {
   View<Parameter const, D> flat() const&& = delete;
 
  private:
-  Pass* pass_;
+  LeasedFrom<Pass> pass_;
   int unit_;
   int visit_;
   Slot<D>* slot_;
@@ -94,13 +95,7 @@ class GradientLease {
     }
     pass.lease_begins();
   }
-  GradientLease(GradientLease&& other) noexcept
-      : pass_(std::exchange(other.pass_, nullptr)),
-        unit_(other.unit_),
-        visit_(other.visit_),
-        unwinding_(other.unwinding_),
-        first_(other.first_),
-        claim_(std::move(other.claim_)) {}
+  GradientLease(GradientLease&&) noexcept = default;
   GradientLease& operator=(GradientLease&&) = delete;
   ~GradientLease() {
     if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
@@ -110,7 +105,7 @@ class GradientLease {
   /// Ends the lease: this visit's gradients are complete once the work enqueued so far is done.
   void end() noexcept {
     bool const holds = pass_ != nullptr && elements() > 0;
-    Pass* const pass = std::exchange(pass_, nullptr);
+    Pass* const pass = pass_.release();
     if (pass == nullptr) return;
     claim_.end();
     if (holds) pass->gradients_end(unit_, visit_);
@@ -135,7 +130,7 @@ class GradientLease {
  private:
   Index elements() const { return pass_->context().layout[unit_].trainable; }
 
-  Pass* pass_;
+  LeasedFrom<Pass> pass_;
   int unit_;
   int visit_;
   int unwinding_;

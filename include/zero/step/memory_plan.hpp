@@ -32,6 +32,9 @@ struct MemoryPlan {
   MemoryPlan() = default;
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
     Facts const& f = shares.facts();
+    // More than any buffer below has, so that no size can overflow.
+    checked_product(layout.trainable() + layout.frozen(), 16 * (4 + f.num_states),
+                    "bytes of the memory plan");
     for (int u = 0; u < layout.size(); ++u) {
       parameters.add(shares.parameters(u) * f.parameter_bytes);
       gradients.add(shares.gradients(u) * f.gradient_bytes);
@@ -78,22 +81,6 @@ inline MemoryPlan plan_memory(Units const& units, Schedule const& schedule, Inde
   validate(schedule, units);
   Shares const shares(layout, facts, options);
   return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options));
-}
-
-/// Elements of parameters and gradients that one rank sends in a step of `micro_batches`
-/// micro-batches: gathers, reductions and publications, an all_reduce at its lower bound of 2 (N -
-/// 1) / N.
-inline Index plan_wire_elements(Units const& units, Schedule const& schedule, Index world,
-                                Facts const& facts, Options const& options, Index micro_batches) {
-  Layout const layout(units, world);
-  Shares const shares(layout, facts, options);
-  Timeline const timeline(schedule, layout, shares, options);
-  if (shares.alone()) return 0;
-  Index const reductions = shares.boundary() ? 1 : micro_batches;
-  Index slices = layout.trainable() / world * reductions * (facts.shards_optimizer ? 1 : 2);
-  slices += timeline.gathered_elements(layout) / world * micro_batches;
-  for (int u = 0; u < layout.size(); ++u) slices += shares.publishes(u) ? layout.slice(u) : 0;
-  return slices * (world - 1);
 }
 
 }  // namespace zero

@@ -18,7 +18,7 @@ class OptimizerState {
   using D = typename X::Device;
   static_assert(CanUpdate<D, O, typename X::Parameter, typename X::Gradient>,
                 "zero: the communicator's device lacks start_record, decide or update for this "
-                "optimizer; see zero/step/requirements.hpp");
+                "optimizer; see zero/optim/optimizer.hpp");
 
   /// Allocates and initialises: master weights as the tensors' initial values in float, states 0.
   /// @throws OutOfMemory
@@ -50,6 +50,8 @@ class OptimizerState {
       context.compute.synchronize();
     }
   }
+  /// Waits for the work on it.
+  ~OptimizerState() { context_.settle(); }
   OptimizerState(OptimizerState const&) = delete;
   OptimizerState& operator=(OptimizerState const&) = delete;
 

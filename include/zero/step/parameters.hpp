@@ -39,6 +39,8 @@ class Parameters {
     }
     context.compute.synchronize();
   }
+  /// Waits for the work on it.
+  ~Parameters() { context_.settle(); }
   Parameters(Parameters const&) = delete;
   Parameters& operator=(Parameters const&) = delete;
 

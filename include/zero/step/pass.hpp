@@ -11,19 +11,6 @@
 
 namespace zero {
 
-/// Number `number`, from 0, of the `count` micro-batches of a step.
-struct MicroBatch {
-  Index number = 0;
-  Index count = 1;
-};
-
-/// How a backward visit treats the gradients of the unit's first visit.
-enum class Fill {
-  add,       ///< they are zeroed before, and the model adds
-  overwrite  ///< they are not: the model assigns where the lease's first() says so, and adds
-             ///< elsewhere
-};
-
 /// A pass over one micro-batch: made, handed to the model, ended. Not movable; its leases end
 /// before it.
 /// - A model whose visits are a subsequence of the schedule leaves visits out: those are performed

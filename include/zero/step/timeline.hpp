@@ -50,13 +50,6 @@ class Timeline {
   int gradient_slot(int u) const { return gradient_slot_[at(u)]; }
   std::vector<Index> const& gradient_slots() const { return gradient_slots_; }
 
-  /// Elements gathered in one micro-batch.
-  Index gathered_elements(Layout const& layout) const {
-    Index n = 0;
-    for (Residency const& r : gathers_) n += layout.elements(r.unit);
-    return n;
-  }
-
  private:
   int end_of(int visit) const { return std::min(visit + schedule_[at(visit)].held, visits() - 1); }
 

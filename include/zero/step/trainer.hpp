@@ -61,13 +61,6 @@ class Trainer {
       : Trainer(std::move(model), std::move(communicator), optimizer, Options{}, policies...) {}
   Trainer(Trainer const&) = delete;
   Trainer& operator=(Trainer const&) = delete;
-  /// Waits for the work that is under way.
-  ~Trainer() {
-    try {
-      synchronize();
-    } catch (...) {  // whoever wanted to know has asked before
-    }
-  }
 
   /// One optimizer step over 1 to Options::accumulation micro-batches, the mean over those given;
   /// every rank gives as many. Enqueues and returns; batches must live until the work is done
@@ -100,7 +93,7 @@ class Trainer {
   template <class F>
   requires std::invocable<F&, Evaluating&>
   void evaluate(F f) {
-    guarded([&] {
+    context_.guarded([&] {
       Evaluating pass{parameters_};
       f(pass);
       pass.end();
@@ -118,7 +111,7 @@ class Trainer {
   /// The mean of loss() over ranks, added in rank order; waits, and every rank calls it.
   double mean_loss() {
     double sum = 0;
-    guarded([&] {
+    context_.guarded([&] {
       std::uint64_t const mine = std::bit_cast<std::uint64_t>(loss());
       for (std::uint64_t word : context_.exchange(std::span(&mine, 1), "mean loss"))
         sum += std::bit_cast<double>(word);
@@ -139,9 +132,11 @@ class Trainer {
   }
   /// Waits for all work; rethrows what failed in it.
   void synchronize() {
-    context_.gathering.synchronize();
-    context_.reducing.synchronize();
-    context_.compute.synchronize();
+    context_.guarded([&] {
+      context_.gathering.synchronize();
+      context_.reducing.synchronize();
+      context_.compute.synchronize();
+    });
   }
 
   M& model() { return model_; }
@@ -153,7 +148,7 @@ class Trainer {
 
  private:
   void step_over(std::span<Batch const* const> micro_batches) {
-    guarded([&] {
+    context_.guarded([&] {
       Index const count = static_cast<Index>(micro_batches.size());
       if (count < 1 || count > context_.options.accumulation) {
         throw InvalidArgument("step: " + std::to_string(count) +
@@ -169,9 +164,7 @@ class Trainer {
       state_.update(parameters_, gradients_);
       parameters_.publish();
       losses_ = count;
-      context_.compute.check();
-      context_.gathering.check();
-      context_.reducing.check();
+      context_.check();
     });
   }
 
@@ -189,27 +182,14 @@ class Trainer {
     }
   }
 
-  /// A failure on this rank ends the step on all: the others throw its text.
-  template <class F>
-  void guarded(F f) {
-    try {
-      f();
-    } catch (std::exception const& e) {
-      context_.communicator.abort("rank " + std::to_string(context_.rank()) +
-                                  " failed: " + e.what());
-      throw;
-    } catch (...) {
-      context_.communicator.abort("rank " + std::to_string(context_.rank()) + " failed");
-      throw;
-    }
-  }
-
   template <class T>
   void read(Slot<Device>& slot, T& to) {
-    auto claim = slot.template on<T>(context_.compute);
-    copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
-    claim.end();
-    context_.compute.synchronize();
+    context_.guarded([&] {
+      auto claim = slot.template on<T>(context_.compute);
+      copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
+      claim.end();
+      context_.wait();
+    });
   }
 
   M model_;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a step will send, from descriptions alone: beside the memory plan, the other half of what a
+// run costs.
+
+#include <zero/step/memory_plan.hpp>
+
+namespace zero {
+
+/// Elements of parameters and gradients that one rank sends in a step of `micro_batches`
+/// micro-batches: gathers, reductions and publications, an all_reduce at its lower bound of 2 (N -
+/// 1) / N.
+inline Index plan_wire_elements(Units const& units, Schedule const& schedule, Index world,
+                                Facts const& facts, Options const& options, Index micro_batches) {
+  Layout const layout(units, world);
+  Shares const shares(layout, facts, options);
+  Timeline const timeline(schedule, layout, shares, options);
+  if (shares.alone()) return 0;
+  Index const reductions = shares.boundary() ? 1 : micro_batches;
+  Index slices = layout.trainable() / world * reductions * (facts.shards_optimizer ? 1 : 2);
+  for (Residency const& r : timeline.gathers())
+    slices += layout.elements(r.unit) / world * micro_batches;
+  for (int u = 0; u < layout.size(); ++u) slices += shares.publishes(u) ? layout.slice(u) : 0;
+  return slices * (world - 1);
+}
+
+}  // namespace zero
