@@ -4,8 +4,8 @@
 // rounded once, so that the bits of a result depend on the world size and on nothing else.
 
 #include <zero/comm/communicator.hpp>
-#include <zero/comm/meeting.hpp>
 #include <zero/core/dtype.hpp>
+#include <zero/core/meeting.hpp>
 #include <zero/device/host.hpp>
 
 #include <algorithm>
@@ -113,9 +113,11 @@ class ThreadCommunicator {
     if (&in.stream() != &out.stream())
       throw Error("a collective's arguments must be ordered on one stream");
     out.stream().enqueue([meeting = meeting_.get(), rank = rank_, channel = channel_, operation,
-                          from = in.view(), to = out.view(), n, where, part] {
+                          from = in.view(), to = out.view(), n, where, part,
+                          number = meeting_->issue(rank_, channel_)] {
       Post const post{operation, D::resolve(from.address()), D::resolve(to.address()),
-                      n,         Index{sizeof(T)},           where};
+                      n,         Index{sizeof(T)},           where,
+                      number};
       meeting->meet(rank, channel, post,
                     [&](std::vector<Post> const& posts) { part(posts, rank, n); });
     });
