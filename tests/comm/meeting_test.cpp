@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meeting place of a world of threads, without devices.
 
-#include <zero/comm/meeting.hpp>
+#include <zero/core/meeting.hpp>
 
 #include <doctest/doctest.h>
 

@@ -30,50 +30,54 @@ foreach(part IN LISTS ranks_parts)
   target_link_libraries(${part} PRIVATE zero::mpi)
 endforeach()
 
-# zero_ranks_test(<name> <seconds> <command>...), where the command starts the ranks
-function(zero_ranks_test name timeout)
+# zero_ranks_test(<name> <seconds> <processors> <command>...), where the command starts the ranks
+function(zero_ranks_test name timeout processors)
   add_test(NAME "mpi/${name}" COMMAND ${ARGN})
-  # More ranks than cores, and as root in a container, are what people's first tries look like. Nothing runs beside them: time is
-  # measured.
-  set_tests_properties("mpi/${name}" PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ON LABELS mpi ENVIRONMENT
+  # More ranks than cores, and as root in a container, are what people's first tries look like.
+  set_tests_properties("mpi/${name}" PROPERTIES TIMEOUT ${timeout} PROCESSORS ${processors} LABELS mpi ENVIRONMENT
     "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_ALLOW_RUN_AS_ROOT=1;PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+endfunction()
+# Ranks that wait for each other's failures need little of a machine.
+function(zero_failure_test name)
+  zero_ranks_test("${name}" 150 1 ${ZERO_BASH} ${dir}/failing.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks> ${ARGN})
 endfunction()
 
 foreach(world RANGE 2 4)
   foreach(scenario IN ITEMS collectives no-allocation again own-session training-0 training-1 training-2 training-3)
-    zero_ranks_test("${scenario} of ${world} ranks" 300
+    zero_ranks_test("${scenario} of ${world} ranks" 300 ${world}
       ${MPIEXEC_EXECUTABLE} -n ${world} $<TARGET_FILE:mpi_ranks> ${scenario})
   endforeach()
 endforeach()
-zero_ranks_test("more bytes than an int counts" 300 ${MPIEXEC_EXECUTABLE} -n 2 $<TARGET_FILE:mpi_ranks> large)
+zero_ranks_test("more bytes than an int counts" 300 2
+  ${MPIEXEC_EXECUTABLE} -n 2 $<TARGET_FILE:mpi_ranks> large)
 
 foreach(failure IN ITEMS "model-throws 0" "model-throws 3" "loop-throws 2" "loop-throws-a-number 1" "another-visit 3" "stops 0"
                          "stops 3" "is-killed 3" "exits 3" "late 3" "differs layout" "differs schedule" "differs policy"
                          "differs clip" "differs seed" "differs prefetch")
   separate_arguments(arguments UNIX_COMMAND "${failure}")
-  zero_ranks_test("a rank ${failure}" 150 ${ZERO_BASH} ${dir}/failing.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks> ${arguments})
+  zero_failure_test("a rank ${failure}" ${arguments})
 endforeach()
-zero_ranks_test("G01 a rank makes no step" 150
-  ${ZERO_BASH} ${dir}/failing.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks> no-step 3)
+zero_failure_test("G01 a rank makes no step" no-step 3)
 foreach(failure IN ITEMS "runs-out 0" "runs-out 3" "returns 0" "returns 3")
   separate_arguments(arguments UNIX_COMMAND "${failure}")
-  zero_ranks_test("G04 a rank ${failure}" 150
-    ${ZERO_BASH} ${dir}/failing.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks> ${arguments})
+  zero_failure_test("G04 a rank ${failure}" ${arguments})
 endforeach()
-zero_ranks_test("G04 ranks with uneven data agree" 60 ${MPIEXEC_EXECUTABLE} -n 3 $<TARGET_FILE:mpi_ranks> agrees)
-zero_ranks_test("R04 a master port that is in use or none" 60
+zero_ranks_test("G04 ranks with uneven data agree" 60 3 ${MPIEXEC_EXECUTABLE} -n 3 $<TARGET_FILE:mpi_ranks> agrees)
+zero_ranks_test("R04 a master port that is in use or none" 60 2
   ${ZERO_BASH} ${dir}/master_port.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks>)
-zero_ranks_test("R01 a launcher that the program cannot join" 60
+zero_ranks_test("R01 a launcher that the program cannot join" 60 2
   ${ZERO_BASH} ${dir}/other_launcher.sh $<TARGET_FILE:mpi_ranks>)
-zero_ranks_test("a rank of another version" 60
+zero_ranks_test("a rank of another version" 60 3
   ${ZERO_BASH} ${dir}/other_version.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:mpi_ranks_of_this_version>
   $<TARGET_FILE:mpi_ranks_of_another_version>)
 
 if(TARGET gpt2)
   foreach(world RANGE 2 4)
-    zero_ranks_test("gpt2 as ${world} processes and as threads" 300
+    zero_ranks_test("gpt2 as ${world} processes and as threads" 300 ${world}
       ${ZERO_BASH} ${dir}/gpt2_same.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2> ${world})
   endforeach()
-  zero_ranks_test("gpt2 and its launcher" 120 ${ZERO_BASH} ${dir}/gpt2_launcher.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2>)
-  zero_ranks_test("gpt2 and signals" 120 ${ZERO_BASH} ${dir}/gpt2_signals.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2>)
+  zero_ranks_test("gpt2 and its launcher" 120 2
+    ${ZERO_BASH} ${dir}/gpt2_launcher.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2>)
+  zero_ranks_test("gpt2 and signals" 120 2
+    ${ZERO_BASH} ${dir}/gpt2_signals.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2>)
 endif()

@@ -70,11 +70,13 @@ inline std::vector<Family> families(std::vector<int> const& worlds) {
 }
 
 /// Every stage, prefetch 0 to 3 and bucket.
-inline void check_all(Config config, std::vector<int> const& stages = {0, 1, 2, 3}) {
+/// @param ahead prefetch below stage 3, too, where nothing is gathered
+inline void check_all(Config config, bool ahead = true) {
   Result const reference = reference_of(config);
-  for (int stage : stages) {
+  for (int stage : {0, 1, 2, 3}) {
     config.stage = stage;
     for (int prefetch : {0, 1, 2, 3}) {
+      if (stage < 3 && prefetch > 0 && !ahead) break;
       config.options.prefetch = prefetch;
       for (zero::Index bucket : buckets()) {
         config.options.bucket = bucket;

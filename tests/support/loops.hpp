@@ -82,15 +82,6 @@ class PartsLoop {
         parameters_(context_),
         gradients_(context_),
         state_(context_, optimizer) {}
-  /// Memory is given back once no work is under way on it.
-  ~PartsLoop() {
-    try {
-      context_.gathering.synchronize();
-      context_.reducing.synchronize();
-      context_.compute.synchronize();
-    } catch (...) {  // what failed has been thrown before
-    }
-  }
 
   Parts<X> parts() { return {context_, parameters_, gradients_, state_}; }
   void step(std::vector<Batch> const& batches) {

@@ -112,7 +112,7 @@ class RankRun {
     StepResult& step = result_.steps[zero::at(s)];
     step.evaluations[zero::at(rank_)] = loop.evaluate(batch);
     loop.look([&](auto& pass) {
-      for (int round = 0; round < 3; ++round) loop.model()(pass, batch);
+      for (int round = 0; round < (config_.apart ? 1 : 3); ++round) loop.model()(pass, batch);
     });
     X& context = loop.parts().context;
     step.generations[zero::at(rank_)] = read_slot<double>(context, context.loss(), 0, 1)[0];

@@ -46,6 +46,7 @@ struct Config {
   std::function<void(Batch&)> alter{};
   bool watch = true;       ///< keep loss, decision and snapshot of every step, which waits for it
   bool evaluates = false;  ///< an evaluation and a pass of repeated forward visits between steps
+  bool apart = false;      ///< ranks leave the order each by itself: they may not repeat visits
   bool may_fail = false;   ///< keep what ranks throw instead of throwing it
   std::chrono::milliseconds timeout{60000};
 };

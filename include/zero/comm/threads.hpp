@@ -3,7 +3,7 @@
 // Ranks as threads of one process.
 
 #include <zero/comm/communicator.hpp>
-#include <zero/comm/meeting.hpp>
+#include <zero/core/meeting.hpp>
 #include <zero/core/rank_order_sum.hpp>
 #include <zero/device/host.hpp>
 
@@ -96,10 +96,11 @@ class ThreadCommunicator {
     if (&in.stream() != &out.stream())
       throw Error("a collective's arguments must be ordered on one stream");
     out.stream().enqueue([meeting = meeting_.get(), rank = rank_, channel = channel_, operation,
-                          from = in.view(), to = out.view(), n, where, part] {
-      Post const post{{operation, n, Index{sizeof(T)}, where},
-                      D::resolve(from.address()),
-                      D::resolve(to.address())};
+                          from = in.view(), to = out.view(), n, where, part,
+                          number = meeting_->issue(rank_, channel_)] {
+      Post const post{operation, D::resolve(from.address()), D::resolve(to.address()),
+                      n,         Index{sizeof(T)},           where,
+                      number};
       meeting->meet(rank, channel, post,
                     [&](std::vector<Post> const& posts) { part(posts, rank, n); });
     });

@@ -130,7 +130,7 @@ void check_type(std::string const& type) {
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  std::vector<Index> const sizes{1, 64, 4, 513, 4096 + 64, 100'000};
+  std::vector<Index> const sizes{1, 64, 4, 300, 4096 + 64, 20'000};
   std::vector<std::vector<T>> expected;
   auto const on_thread = [&](zero::ThreadCommunicator<zero::Host> communicator) {
     auto mine = results<T>(communicator, sizes, false);
@@ -148,7 +148,7 @@ void check_type(std::string const& type) {
   };
   on_world<zero::PollingHost>(usual, polled(""));
   on_world<zero::PollingHost>(small, polled(", small tiles"));
-  std::vector<Index> const few{1, 64, 4, 513};
+  std::vector<Index> const few{1, 64, 4, 300};
   std::vector<std::vector<T>> const first(expected.begin(), expected.begin() + 24);
   on_world<zero::PollingHost>(
       tiny, [&](auto c) { compare(results<T>(c, few, true), first, who + ", tiny tiles"); });
@@ -169,16 +169,16 @@ Add const collectives("collectives", [](Arguments const&) {
 Add const large("large", [](Arguments const&) {
   zero::launch<zero::Mpi>(2, [](auto communicator) {
     using D = typename decltype(communicator)::Device;
-    using T = zero::bf16;
+    using T = float;
     Index const world = communicator.size();
     Index const rank = communicator.rank();
-    Index const n = zero::round_up((Index{1} << 30) / world + 12'345, 64);
+    Index const n = zero::round_up((Index{1} << 29) / world + 12'345, 64);
     D& device = communicator.device();
     auto stream = device.stream();
     Block<T, D> block(device, world * n);
     auto claim = block.slot.template on<T>(stream);
     std::span<T> const all = claim.view(0, world * n);
-    auto const value = [](Index q, Index i) { return T(static_cast<float>((i * 7 + q) % 31)); };
+    auto const value = [](Index q, Index i) { return static_cast<T>((i * 7 + q) % 31); };
     auto const places = [&](auto f) {
       for (Index q = 0; q < world; ++q) {
         for (Index i = 0; i < n; i += i < n - 5000 ? 4093 : 1) f(q, i);
@@ -190,16 +190,15 @@ Add const large("large", [](Arguments const&) {
     stream.synchronize();
     places([&](Index q, Index i) {
       float sum = 0;
-      for (Index r = 0; r < world; ++r) sum += static_cast<float>(value(r, q * n + i));
-      demand(static_cast<float>(all[at(q * n + i)]) == static_cast<float>(T(sum)),
-             "element " + std::to_string(q * n + i) + " of a large sum");
+      for (Index r = 0; r < world; ++r) sum += value(r, q * n + i);
+      demand(all[at(q * n + i)] == sum, "element " + std::to_string(q * n + i) + " of a large sum");
     });
-    places([&](Index q, Index i) { all[at(q * n + i)] = q == rank ? value(rank, i) : T(0.0f); });
+    places([&](Index q, Index i) { all[at(q * n + i)] = q == rank ? value(rank, i) : 0; });
     communicator.all_gather(claim.source(rank * n, n), claim.target(0, world * n),
                             zero::Where{"test", "large", 2});
     stream.synchronize();
     places([&](Index q, Index i) {
-      demand(all[at(q * n + i)].bits == value(q, i).bits,
+      demand(all[at(q * n + i)] == value(q, i),
              "element " + std::to_string(i) + " of rank " + std::to_string(q) + " gathered");
     });
   });

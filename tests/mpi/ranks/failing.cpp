@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 1 goes wrong in step 3: what the others say of it, and how all end, is failing.sh's business.
+// Rank 1 goes wrong in step 3: what the others say of it, and how all end, is failing.sh's
+// business.
 #include <mpi/ranks/training.hpp>
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 

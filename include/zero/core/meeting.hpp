@@ -20,11 +20,17 @@
 
 namespace zero {
 
-/// What a rank brings to a collective: its entry, and its memory.
+/// What a rank says when it enters a collective.
 struct Post {
-  Entry entry{};
+  std::string_view operation{};
   void const* input = nullptr;
   void* output = nullptr;
+  Index slice_elements = 0;
+  Index element_bytes = 0;
+  Where where{};
+  Index number = -1;  ///< as Meeting::issue gave it; -1: the next one of its rank and channel
+
+  Entry entry() const { return {operation, slice_elements, element_bytes, where}; }
 };
 
 /// The meeting place of `size` ranks; one object a world, shared by all. No rank waits for another
@@ -45,6 +51,11 @@ class Meeting {
 
   int size() const { return size_; }
 
+  /// The number of a rank's next collective on a channel. Streams may come to their collectives in
+  /// any order; those of one channel meet in the order of their numbers, which is that of this
+  /// call.
+  Index issue(int rank, int channel) { return channels_[at(channel)].seats[at(rank)].issued++; }
+
   /// Meets all other ranks on a channel, runs part(posts in rank order) while every rank is here,
   /// and meets again.
   /// @throws CommunicationError, on every rank with the same text, when ranks post different
@@ -53,7 +64,7 @@ class Meeting {
   void meet(int rank, int channel, Post const& post, F part) {
     Channel& c = channels_[at(channel)];
     arrive(c, rank, post);
-    Leaving const leaving{*this, c};
+    Leaving const leaving{*this, c, rank};
     part(c.posts);
   }
 
@@ -81,6 +92,8 @@ class Meeting {
   struct Seat {
     Post post{};
     bool here = false;
+    Index issued = 0;  // touched by the rank's host thread alone
+    Index done = 0;
   };
   struct Channel {
     std::vector<Seat> seats;
@@ -92,7 +105,8 @@ class Meeting {
   struct Leaving {
     Meeting& meeting;
     Channel& channel;
-    ~Leaving() { meeting.leave(channel); }
+    int rank;
+    ~Leaving() { meeting.leave(channel, rank); }
   };
 
   // A point in time beyond it might not fit the clock.
@@ -100,20 +114,28 @@ class Meeting {
 
   void arrive(Channel& c, int rank, Post const& post) {
     std::unique_lock lock(mutex_);
+    Seat& seat = c.seats[at(rank)];
+    auto const until = std::chrono::steady_clock::now() + timeout_;
+    auto const turn = [&] { return failed_ || post.number < 0 || post.number == seat.done; };
+    if (!changed_.wait_until(lock, until, turn)) {
+      fail("rank " + std::to_string(rank) + " has " + text(c, post) +
+           " behind an earlier collective of its own, which did not end within " +
+           std::to_string(timeout_.count()) + " ms");
+    }
     if (failed_) throw CommunicationError(reason_);
-    c.seats[at(rank)] = {post, true};
+    seat.post = post;
+    seat.here = true;
     if (++c.arrived == size_) {
       compare(c);
       c.arrived = 0;
       c.inside = size_;
-      for (Seat& seat : c.seats) seat.here = false;
+      for (Seat& s : c.seats) s.here = false;
       c.generation.fetch_add(1, std::memory_order_release);
       changed_.notify_all();
       return;
     }
     Index const generation = c.generation.load(std::memory_order_relaxed);
     if (spin(c, generation, lock)) return;
-    auto const until = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
       if (c.generation.load(std::memory_order_relaxed) != generation) return;
       if (failed_) throw CommunicationError(reason_);
@@ -125,17 +147,22 @@ class Meeting {
     }
   }
 
-  /// Waits until every rank has done its part.
-  void leave(Channel& c) {
+  /// Waits until every rank has done its part; then the rank's next collective may come.
+  void leave(Channel& c, int rank) {
     std::unique_lock lock(mutex_);
+    Index const generation = c.generation.load(std::memory_order_relaxed);
+    auto const all_done = [&] {
+      return c.generation.load(std::memory_order_relaxed) != generation;
+    };
     if (--c.inside == 0) {
       c.generation.fetch_add(1, std::memory_order_release);
-      changed_.notify_all();
-      return;
+    } else if (spin(c, generation, lock)) {
+      lock.lock();
+    } else {
+      changed_.wait(lock, all_done);
     }
-    Index const generation = c.generation.load(std::memory_order_relaxed);
-    if (spin(c, generation, lock)) return;
-    changed_.wait(lock, [&] { return c.generation.load(std::memory_order_relaxed) != generation; });
+    ++c.seats[at(rank)].done;
+    changed_.notify_all();
   }
 
   /// Looks for a while, without the lock, whether a generation has passed.
@@ -151,11 +178,11 @@ class Meeting {
 
   void compare(Channel& c) {
     c.posts.clear();
-    for (Seat const& seat : c.seats) c.posts.push_back(seat.post);
+    for (Seat const& s : c.seats) c.posts.push_back(s.post);
     Post const& first = c.posts.front();
     for (int q = 1; q < size_; ++q) {
       Post const& other = c.posts[at(q)];
-      if (!same_collective(other.entry, first.entry)) {
+      if (!same_collective(other.entry(), first.entry())) {
         fail("ranks issued different collectives: rank 0 is in " + text(c, first) + ", rank " +
              std::to_string(q) + " is in " + text(c, other));
       }
@@ -180,7 +207,7 @@ class Meeting {
 
   std::string text(Channel const& c, Post const& post) const {
     Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
-    return describe(post.entry) + ", number " + std::to_string(number) + " on channel " +
+    return describe(post.entry()) + ", number " + std::to_string(number) + " on channel " +
            std::to_string(&c - channels_.data());
   }
 

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+include(${zero_tests_dir}/support/runner.cmake)
+set(sanitized OFF)
+set(timeout 300)
