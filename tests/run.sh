@@ -6,12 +6,13 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 lanes=("$@")
-[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-bare host-asan-ubsan host-tsan)
+[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-mpich host-bare host-asan-ubsan host-tsan)
 jobs=$(nproc)
 passed=0
 failed=0
 
 bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
+  libopenmpi-dev,openmpi-bin libmpich-dev,mpich \
   'clang-19,llvm-19,libclang-rt-19-dev|clang-18,llvm-18,libclang-rt-18-dev|clang-17,llvm-17,libclang-rt-17-dev|clang-16,llvm-16,libclang-rt-16-dev' || {
   echo '0 passed, 1 failed'
   exit 1
@@ -33,7 +34,13 @@ slowest_tests() {
 lane() {
   local preset=$1 build=build/$1 log=build/$1.log begun=$SECONDS configured built total bad
   local arguments=(-DZERO_REQUIRE_ALL=ON)
-  case $preset in *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;; esac
+  case $preset in
+    *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
+    host) # beside MPICH, whichever of them is called mpirun
+      command -v mpicxx.openmpi mpirun.openmpi >/dev/null &&
+        arguments+=(-DMPI_CXX_COMPILER=mpicxx.openmpi -DMPIEXEC_EXECUTABLE=mpirun.openmpi)
+      ;;
+  esac
   mkdir -p build
   echo "== $preset"
   if ! cmake --preset "$preset" "${arguments[@]}" >"$log" 2>&1; then

@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|add_subdirectory SOURCE_DIR BUILD_DIR
+# run.sh find_package|find_package_mpi|add_subdirectory SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, or on its sources.
 set -euo pipefail
-way=$1 source_dir=$2 build_dir=$3
+way=$1 source_dir=$2 build_dir=$3 library=zero::zero
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp "$(dirname "$0")/consumer.cpp" "$dir"
 case $way in
+  find_package_mpi)
+    cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
+    uses='find_package(zero 0.1 REQUIRED COMPONENTS mpi)'
+    sed 's|#include <zero/zero.hpp>|&\n#include <zero/mpi/backend.hpp>\nstatic_assert(zero::JoinsProcesses<zero::Mpi>);|' \
+      "$(dirname "$0")/consumer.cpp" >"$dir/consumer.cpp"
+    library=zero::mpi
+    ;;
   find_package)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     [ -f "$dir/prefix/include/zero/zero.hpp" ] || { echo 'zero.hpp is not installed'; exit 1; }
@@ -23,7 +30,7 @@ cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES CXX)
 $uses
 add_executable(consumer consumer.cpp)
-target_link_libraries(consumer PRIVATE zero::zero)
+target_link_libraries(consumer PRIVATE $library)
 CMAKE
 cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" >>"$dir/log" || { cat "$dir/log"; exit 1; }
 cmake --build "$dir/build" >>"$dir/log" || { cat "$dir/log"; exit 1; }
