@@ -24,7 +24,7 @@ using Entered = std::array<Index, num_mpi_channels>;
 /// What a message says.
 enum class Notice : int {
   failed,  ///< the world has failed, for the reason in the text
-  heard,   ///< the sender knows it
+  heard,   ///< the sender knows it; with a text, from the receiver
   over,    ///< the sender, who said so first, has waited long enough for the others to hear it
   ended,   ///< the sender has left its function, after `entered` collectives
   where,   ///< the sender asks where the receiver is
@@ -58,6 +58,7 @@ class Control {
   /// Returns at once; the message is on its way or waits for a later look.
   void send(int to, Notice notice, Entered const& entered, std::string_view text) {
     Letter& letter = free_letter();
+    letter.to = to;
     letter.message.notice = static_cast<int>(notice);
     letter.message.entered = entered;
     std::size_t const length = std::min(text.size(), ControlMessage::max_text);
@@ -89,10 +90,12 @@ class Control {
     }
   }
 
-  /// Whether everything that was sent has left this process.
-  bool sent() {
+  /// Whether everything has left this process that was sent to ranks with is(rank). What goes to a
+  /// rank that no longer looks may never leave.
+  template <class Is>
+  bool sent(Is is) {
     for (auto const& letter : letters_) {
-      if (!done(*letter)) return false;
+      if (is(letter->to) && !done(*letter)) return false;
     }
     return true;
   }
@@ -100,6 +103,7 @@ class Control {
  private:
   struct Letter {
     ControlMessage message{};
+    int to = 0;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 

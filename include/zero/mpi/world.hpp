@@ -115,8 +115,11 @@ class MpiWorld : LiveWorld {
         receive();
         return all_peers([](Peer const& p) { return p.knows || p.silent; });
       });
-      control_->send_all(Notice::over, entered_, {});
-      until(grace_, [&] { return control_->sent(); });
+      auto const follows = [&](int q) { return peers_[at(q)].follows; };
+      for (int q = 0; q < size(); ++q) {
+        if (follows(q)) control_->send(q, Notice::over, entered_, {});
+      }
+      until(grace_, [&] { return control_->sent(follows); });
     } catch (...) {  // nobody can be told any more
     }
   }
@@ -133,7 +136,7 @@ class MpiWorld : LiveWorld {
     control_->send_all(Notice::ended, entered_, {});
     auto const all_ended = [&] {
       look();
-      return all_peers([](Peer const& p) { return p.ended; }) && control_->sent();
+      return all_peers([](Peer const& p) { return p.ended; });
     };
     if (!until(timeout_, all_ended)) {
       ask();
@@ -144,6 +147,7 @@ class MpiWorld : LiveWorld {
       fail("rank " + std::to_string(rank()) + " has ended and waits for " + who +
            ", which did not end within " + std::to_string(timeout_.count()) + " ms");
     }
+    until(std::min(grace_, timeout_), [&] { return control_->sent([](int) { return true; }); });
     for (MPI_Comm* c : all()) check_mpi(MPI_Comm_free(c), "MPI_Comm_free");
     MpiSession::of_process().ends(*this, true);
   }
@@ -157,7 +161,8 @@ class MpiWorld : LiveWorld {
     bool answered = false;  // to the last question
     bool silent = false;    // it has not answered the last question in time
     bool knows = false;     // that the world has failed
-    bool over = false;      // it has said so, and waits no longer for those who have not heard it
+    bool follows = false;   // it knows from this rank, and waits until this one goes
+    bool over = false;      // it has failed, and waits no longer for those who have not heard it
   };
 
   std::vector<MPI_Comm*> all() {
@@ -208,6 +213,7 @@ class MpiWorld : LiveWorld {
           break;
         case Notice::heard:
           peer.knows = true;
+          peer.follows = !message.words().empty();
           break;
         case Notice::over:
           peer.over = true;
@@ -232,10 +238,12 @@ class MpiWorld : LiveWorld {
   void hear(int from, std::string_view reason) {
     failed_ = true;
     reason_ = reason;
-    control_->send_all(Notice::heard, entered_, {});
+    for (int q = 0; q < size(); ++q) {
+      if (q != rank()) control_->send(q, Notice::heard, entered_, q == from ? "from you" : "");
+    }
     until(grace_, [&] {
       receive();
-      return peers_[at(from)].over && control_->sent();
+      return peers_[at(from)].over && control_->sent([&](int q) { return q == from; });
     });
   }
 
