@@ -277,6 +277,29 @@ TEST_CASE("channels have orders of their own: ranks may issue two in different o
   for (auto const& x : got) CHECK(x == expected);
 }
 
+TEST_CASE("collectives of one channel on two streams meet in the order in which they were issued") {
+  // As two trainers of one process make them; each rank asks for another stream first.
+  std::vector<std::vector<float>> got(2);
+  on_ranks<LateDevice>(2, [&](auto& communicator, auto& stream) {
+    int const rank = communicator.rank();
+    auto other = communicator.device().stream();
+    DeviceMemory<float, LateDevice> a(communicator.device(), stream, std::vector<float>(64, 1.0f));
+    DeviceMemory<float, LateDevice> b(communicator.device(), other, std::vector<float>(128, 2.0f));
+    for (int i = 0; i < 3; ++i) {
+      auto first = a.claim(stream);
+      communicator.all_reduce(first.target(0, 64), here);
+      auto second = b.claim(other);
+      communicator.all_reduce(second.target(0, 128), here);
+    }
+    (rank == 0 ? stream : other).synchronize();
+    got[zero::at(rank)] = a.read(stream);
+    for (float x : b.read(other)) got[zero::at(rank)].push_back(x);
+  });
+  std::vector<float> expected(64, 8.0f);
+  expected.resize(192, 16.0f);
+  for (auto const& x : got) CHECK(x == expected);
+}
+
 TEST_CASE_TEMPLATE("a communicator says who it is, on every channel", D, Host, LateDevice,
                    GuardedDevice) {
   std::vector<char> right(4, 0);

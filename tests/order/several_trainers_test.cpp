@@ -9,22 +9,27 @@
 namespace zero_test {
 namespace {
 
-TEST_CASE("two trainers on the same ranks that step in turn give the bits of one alone") {
-  for (Family const& family : families({1, 2, 3})) {
-    for (OnDevice device : {OnDevice::host, OnDevice::late}) {
-      for (int stage : {0, 1, 2, 3}) {
-        Config config;
-        config.model = everything();
-        config = family.applied_to(config);
-        Result const alone = reference_of(config);
-        config.stage = stage;
-        config.device = device;
-        config.watch = true;
-        config.loop = Loop::two_trainers;
-        check_against(alone, config);
-      }
-    }
+void beside_another(Family const& family, OnDevice device) {
+  Config config;
+  config.model = everything();
+  config = family.applied_to(config);
+  Result const alone = reference_of(config);
+  config.device = device;
+  config.loop = Loop::two_trainers;
+  for (int stage : {0, 1, 2, 3}) {
+    config.stage = stage;
+    check_against(alone, config);
   }
+}
+
+TEST_CASE("two trainers on the same ranks that step in turn give the bits of one alone") {
+  for (Family const& family : families({1, 2, 3})) beside_another(family, OnDevice::host);
+}
+
+// Their collectives share channels, and come to them from streams of their own.
+TEST_CASE("two trainers on the same ranks, on a device that runs work late") {
+  beside_another({2, false, 1, std::nullopt}, OnDevice::late);
+  beside_another({3, true, 1, std::nullopt}, OnDevice::late);
 }
 
 TEST_CASE("worlds of several stages at once in one process give the bits of each alone") {
