@@ -109,6 +109,37 @@ TEST_CASE("leases of one visit that end apart") {
   }
 }
 
+TEST_CASE("gathers further ahead than a pass is long") {
+  for (int prefetch : {7, 64}) {
+    for (Family const& family : families({2, 3})) {
+      Config config = family.applied_to(of(everything()));
+      Result const reference = reference_of(config);
+      config.stage = 3;
+      config.options.prefetch = prefetch;
+      check_against(reference, config);
+    }
+  }
+}
+
+TEST_CASE("forward visits that are declared before each backward one, as when recomputing") {
+  ModelSpec model = everything();
+  model.schedule.clear();
+  for (int unit : model.chain) model.schedule.push_back({unit, zero::Phase::forward});
+  for (std::size_t k = model.chain.size(); k-- > 0;) {
+    model.schedule.push_back({model.chain[k], zero::Phase::forward});
+    model.schedule.push_back({model.chain[k], zero::Phase::backward});
+  }
+  Script script = in_order(model);
+  script.recomputes = true;
+  Config config = of(std::move(model));
+  config.direct = [script](Batch const&, bool trains) {
+    Script changed = script;
+    changed.recomputes = trains;
+    return changed;
+  };
+  agree(config);
+}
+
 TEST_CASE("fewer micro-batches than the trainer was made for") {
   for (int stage : {0, 1, 2, 3}) {
     for (Family const& family : families({1, 2, 3})) {

@@ -83,6 +83,8 @@ Config poisoned(Family const& family, std::vector<Spot> const& spots) {
   Config config;
   config.model = everything();
   config.steps = 4;
+  // Rises in the first step and falls from then on, by updates and not by steps.
+  config.optimizer.schedule = zero::LearningRate::linear(1, 10);
   config = family.applied_to(config);
   put(config, spots);
   return config;

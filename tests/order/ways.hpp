@@ -143,6 +143,11 @@ inline std::vector<Way> ways_to_hold() {
                         model, [script](Batch const&, bool) { return script; }});
       }
     }
+    Script script = in_order(everything());
+    script.held = held;
+    script.again = {4, 0, 4};
+    ways.push_back({"held over " + std::to_string(held) + ", and some layers once more",
+                    everything(), [script](Batch const&, bool) { return script; }});
   }
   return ways;
 }
