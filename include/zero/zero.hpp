@@ -7,6 +7,7 @@
 #include <zero/comm/threads.hpp>        // ranks as threads
 #include <zero/core/dtype.hpp>          // bf16, fp16
 #include <zero/core/noise.hpp>          // noise keyed by element
+#include <zero/device/flatten.hpp>      // gradients that lie in buffers of their own
 #include <zero/device/host.hpp>         // the host as a device
 #include <zero/launch/threads.hpp>      // launch<Threads>
 #include <zero/model/model.hpp>         // tensors, units, visits, the Model concept

@@ -8,6 +8,7 @@
 #include <zero/core/counters.hpp>
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
+#include <zero/device/flatten.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/step/exchange.hpp>
@@ -142,9 +143,10 @@ class Context : Requirements<C, P> {
   SlotArray<Device> tables;
   ExtraSlots<Device> extra_parameters;
   ExtraSlots<Device> extra_gradients;
-  Index step = 0;           ///< steps begun so far
-  Index micro_batches = 0;  ///< of the step under way; 0 in an evaluation
-  Hash issued{};            ///< of the collectives issued since the last decision
+  std::vector<FlatPiece> pieces{};  ///< of the unit that is flattened; kept, to allocate once
+  Index step = 0;                   ///< steps begun so far
+  Index micro_batches = 0;          ///< of the step under way; 0 in an evaluation
+  Hash issued{};                    ///< of the collectives issued since the last decision
   Deviations deviations{};
   PhaseSeconds seconds{};
 
