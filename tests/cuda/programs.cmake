@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests that need nvcc to be built and a GPU to be run: where there is none, each says so and is skipped.
+set(zero_cuda_warnings -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
+
+set(cuda_dir ${zero_tests_dir}/cuda)
+function(zero_cuda_test_options target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${zero_cuda_warnings}>)
+  target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+  target_include_directories(${target} PRIVATE ${zero_tests_dir})
+  target_link_libraries(${target} PRIVATE zero::cuda)
+endfunction()
+
+set(cuda_hpp ${zero_cuda_headers})
+list(FILTER cuda_hpp INCLUDE REGEX "[.]hpp$")
+zero_header_tests(headers.cuda_host HEADERS ${cuda_hpp} LIBRARIES zero::cuda)
+zero_header_tests(headers.cuda NVCC HEADERS ${zero_cuda_headers} LIBRARIES zero::cuda)
+
+find_package(doctest CONFIG QUIET)
+if(NOT doctest_FOUND)
+  zero_leave_out("tests/cuda" "doctest is not found (package doctest-dev)")
+  return()
+endif()
+include(doctest)
+
+file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
+add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu)
+# The matrix of trainers, one stage an object: nvcc takes its time.
+foreach(stage RANGE 3)
+  add_library(cuda_stage_${stage} OBJECT ${cuda_dir}/stage.cu)
+  target_compile_definitions(cuda_stage_${stage} PRIVATE ZERO_TEST_STAGE=${stage})
+  zero_cuda_test_options(cuda_stage_${stage})
+  target_sources(cuda_tests PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
+endforeach()
+zero_cuda_test_options(cuda_tests)
+target_link_libraries(cuda_tests PRIVATE doctest::doctest)
+doctest_discover_tests(cuda_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
