@@ -5,6 +5,7 @@
 #include <zero/cuda.cuh>
 
 #include <cuda/values.hpp>
+
 #include <doctest/doctest.h>
 #include <support/rounding.hpp>
 
@@ -153,8 +154,7 @@ void check_flatten(int tensors) {
       float const x = static_cast<float>(values[t][i]);
       float const flattened = stored<Flat>(x);
       covered[place] = 1;
-      wrong += static_cast<float>(added[place]) !=
-               stored<Flat>(static_cast<float>(old[place]) + x);
+      wrong += static_cast<float>(added[place]) != stored<Flat>(static_cast<float>(old[place]) + x);
       wrong += static_cast<float>(assigned[place]) != flattened;
       wrong += static_cast<float>(returned[i]) != stored<Own>(flattened);
     }
@@ -174,7 +174,8 @@ TEST_CASE("flatten and unflatten: no tensor, one, more than a table of either si
   check_flatten<float, float>(13);
 }
 
-TEST_CASE("initial values are those of the host, a unit in the last place off where they are normal") {
+TEST_CASE(
+    "initial values are those of the host, a unit in the last place off where they are normal") {
   Device device;
   auto stream = device.stream();
   auto const ordered = [](float x) {

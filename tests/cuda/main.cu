@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main function of the programs whose tests need a GPU: without one, they are skipped.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
-
 #include <cuda_runtime_api.h>
+
+#include <doctest/doctest.h>
 
 #include <cstdio>
 #include <string_view>
