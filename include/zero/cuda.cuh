@@ -7,6 +7,7 @@
 #include <zero/cuda/device.hpp>         // a GPU as a device
 #include <zero/cuda/flatten.cuh>        // gradients that lie in buffers of their own
 #include <zero/cuda/initialise.cuh>     // initial values
+#include <zero/cuda/nccl_backend.cuh>   // launch<cuda::Nccl>
 #include <zero/cuda/shared_device.cuh>  // launch<cuda::SharedDevice>
 #include <zero/cuda/squares.cuh>        // norm and overflow
 #include <zero/cuda/transfer.hpp>       // fill, copy

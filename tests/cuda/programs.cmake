@@ -7,7 +7,7 @@ function(zero_cuda_test_options target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${zero_cuda_warnings}>)
   target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
   target_include_directories(${target} PRIVATE ${zero_tests_dir})
-  target_link_libraries(${target} PRIVATE zero::cuda)
+  target_link_libraries(${target} PRIVATE zero::cuda ${CMAKE_DL_LIBS})
 endfunction()
 
 set(cuda_hpp ${zero_cuda_headers})
@@ -23,7 +23,7 @@ endif()
 include(doctest)
 
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
-add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu)
+add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
 # The matrix of trainers, one stage an object: nvcc takes its time.
 foreach(stage RANGE 3)
   add_library(cuda_stage_${stage} OBJECT ${cuda_dir}/stage.cu)
@@ -37,3 +37,24 @@ doctest_discover_tests(cuda_tests
   TEST_PREFIX cuda/
   ADD_LABELS 0
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
+
+# Several processes over NCCL, on one GPU if need be.
+add_executable(cuda_ranks ${cuda_dir}/ranks.cu ${cuda_dir}/calls.cpp)
+foreach(stage RANGE 3)
+  target_sources(cuda_ranks PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
+endforeach()
+zero_cuda_test_options(cuda_ranks)
+function(zero_cuda_ranks_test name)
+  add_test(NAME "cuda/${name}" COMMAND ${ARGN})
+  set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
+endfunction()
+foreach(world IN ITEMS 2 4)
+  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3)
+    zero_cuda_ranks_test("${scenario} of ${world} ranks over NCCL"
+      ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
+  endforeach()
+endforeach()
+foreach(scenario IN ITEMS late dies)
+  zero_cuda_ranks_test("a rank of four over NCCL ${scenario}"
+    ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
+endforeach()

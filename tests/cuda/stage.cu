@@ -52,12 +52,18 @@ Trained run(Training const& training) {
                                 training.options,
                                 zero::Sharded<ZERO_TEST_STAGE>{},
                                 Precision{}};
+          std::vector<std::vector<Batch>> batches(zero::at(training.steps));
           for (int s = 0; s < training.steps; ++s) {
-            std::vector<Batch> batches;
             for (int m = 0; m < training.options.accumulation; ++m)
-              batches.push_back(make_batch(rank, s, m));
-            if (s == training.bad_step && rank == 0) batches.back().poisons.push_back({0});
-            trainer.step(batches);
+              batches[zero::at(s)].push_back(make_batch(rank, s, m));
+            if (s == training.bad_step && rank == 0)
+              batches[zero::at(s)].back().poisons.push_back({0});
+          }
+          Calls counted{};
+          for (int s = 0; s < training.steps; ++s) {
+            if (s == 2) counted = calls();
+            trainer.step(batches[zero::at(s)]);
+            if (training.quiet) continue;
             trained.losses[zero::at(rank)].push_back(trainer.loss());
             zero::Decision const d = trainer.decision();
             if (rank == 0) {
@@ -66,6 +72,7 @@ Trained run(Training const& training) {
                                            double(d.updates), double(d.bad_unit)});
             }
           }
+          if (rank == 0) trained.calls = calls() - counted;
           read_elements(trainer, trained, mutex);
           std::uint64_t const hash = zero::parameters_hash(trainer);
           if (rank == 0) {
@@ -76,7 +83,9 @@ Trained run(Training const& training) {
         }
         if (rank == 0) trained.left_bytes = device.ledger().bytes();
       },
-      patient);
+      patient,
+      training.on == RunsOn::nccl ? zero::Environment::of_process()
+                                  : zero::Environment(zero::Environment::Variables{}));
   return trained;
 }
 
@@ -85,6 +94,8 @@ Trained run_on(Training const& training) {
   switch (training.on) {
     case RunsOn::host:
       return run<zero::Threads, Precision>(training);
+    case RunsOn::nccl:
+      return run<zero::cuda::Nccl, Precision>(training);
     case RunsOn::delayed_gpu:
       return run<zero::cuda::SharedDeviceOn<DelayedDevice>, Precision>(training);
     default:

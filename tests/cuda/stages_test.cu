@@ -172,6 +172,23 @@ TEST_CASE("a gradient that is not finite is skipped at every stage, and its unit
   }
 }
 
+TEST_CASE("no allocation and no host wait from step 2 on") {
+  for (int stage : {0, 1, 2, 3}) {
+    for (int world : {1, 2}) {
+      Training training;
+      training.model = everything();
+      training.bf16 = true;
+      training.world = world;
+      training.steps = 7;
+      training.quiet = true;
+      training.options.clip = 0.5f;
+      Trained const trained = train(stage, training);
+      CHECK(trained.calls.allocations == 0);
+      CHECK(trained.calls.waits == 0);
+    }
+  }
+}
+
 TEST_CASE("the plan is the peak but for one workspace, and all is given back") {
   auto const workspace = static_cast<zero::Index>(sizeof(zero::cuda::detail::SquaresWorkspace));
   for (int stage : {0, 1, 2, 3}) {

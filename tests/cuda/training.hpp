@@ -4,6 +4,8 @@
 
 #include <zero/policy/options.hpp>
 
+#include <cuda/calls.hpp>
+
 #include <support/model_spec.hpp>
 #include <support/script.hpp>
 
@@ -16,7 +18,7 @@
 
 namespace zero_test {
 
-enum class RunsOn { host, gpu, delayed_gpu };
+enum class RunsOn { host, gpu, delayed_gpu, nccl };
 
 struct Training {
   ModelSpec model;
@@ -26,6 +28,7 @@ struct Training {
   bool own_gradients = false;
   int bad_step = -1;  ///< step in which rank 0's gradient is not finite
   int steps = 4;
+  bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted
   zero::Options options{};
 };
 
@@ -39,6 +42,7 @@ struct Trained {
   std::uint64_t parameters_hash = 0;
   zero::Index planned_bytes = 0;
   zero::Index peak_bytes = 0;  ///< of rank 0's device, without the model's own
+  Calls calls{};               ///< of rank 0 from step 2 on, where quiet
   zero::Index left_bytes = 0;  ///< once the trainer is gone
 };
 
