@@ -34,9 +34,10 @@ __global__ void slow_write(int* to, int value, long long cycles) {
 }
 
 TEST_CASE("memory is counted to the byte, aligned, poisoned and given back") {
-  { Device warm; }
-  std::size_t const before = free_bytes();
-  {
+  std::size_t before = 0;
+  // What the first round loads of the runtime stays for the second.
+  for (int round = 0; round < 2; ++round) {
+    before = free_bytes();
     Device device;
     auto stream = device.stream();
     {

@@ -2,6 +2,7 @@
 // One rank of several over NCCL: cuda_ranks SCENARIO, started by several_ranks.sh or a launcher.
 
 #include <zero/cuda.cuh>
+#include <zero/launch/agree.hpp>
 #include <zero/zero.hpp>
 
 #include <cuda/training.hpp>

@@ -100,11 +100,11 @@ void flatten_all(cudaStream_t stream, Flat* flat, std::span<FlatPiece const> pie
 /// to[begin + i] = own[i], or += where it adds. One launch for up to 1000 tensors.
 template <class G, class T, cuda::RunsKernels D>
 void flatten(typename D::Stream& stream, View<G, D> to, OwnBuffers<T const, D> from, bool adds) {
-  using namespace cuda::detail;
   if (adds) {
-    flatten_all<true, true, T>(stream.native(), to.address(), from.pieces, "flatten");
+    cuda::detail::flatten_all<true, true, T>(stream.native(), to.address(), from.pieces, "flatten");
   } else {
-    flatten_all<true, false, T>(stream.native(), to.address(), from.pieces, "flatten");
+    cuda::detail::flatten_all<true, false, T>(stream.native(), to.address(), from.pieces,
+                                              "flatten");
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include <zero/cuda/pack.cuh>
 #include <zero/cuda/transfer.hpp>
-#include <zero/model/initial.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -16,9 +15,9 @@ namespace zero {
 namespace cuda::detail {
 
 /// Bytes an element: sizeof(T) written; bound by arithmetic where values are normal.
-template <class T>
+template <class T, class Formula>
 __global__ void __launch_bounds__(block_threads)
-    initialise_kernel(T* to, Index n, Initial::Formula formula, std::uint64_t seed, Index tensor,
+    initialise_kernel(T* to, Index n, Formula formula, std::uint64_t seed, Index tensor,
                       Index first) {
   Index const stride = Index{gridDim.x} * block_threads;
   for (Index i = Index{blockIdx.x} * block_threads + Index{threadIdx.x}; i < n; i += stride)
@@ -32,13 +31,14 @@ __global__ void __launch_bounds__(block_threads)
 template <class T, cuda::RunsKernels D>
 void initialise(typename D::Stream& stream, View<T, D> to, Initial const& initial,
                 std::uint64_t seed, Index tensor, Index first) {
-  using namespace cuda::detail;
   if (to.size() == 0) return;
-  if (initial.formula().kind != Initial::Kind::function) {
-    Index const grid = std::min(Index{1} << 16, (to.size() + block_threads - 1) / block_threads);
-    initialise_kernel<<<static_cast<unsigned int>(grid), block_threads, 0, stream.native()>>>(
-        to.address(), to.size(), initial.formula(), seed, tensor, first);
-    launched("initialise");
+  if (initial.formula().kind != Description::Kind::function) {
+    Index const grid = std::min(Index{1} << 16, (to.size() + cuda::detail::block_threads - 1) /
+                                                    cuda::detail::block_threads);
+    cuda::detail::initialise_kernel<<<static_cast<unsigned int>(grid), cuda::detail::block_threads,
+                                      0, stream.native()>>>(to.address(), to.size(),
+                                                            initial.formula(), seed, tensor, first);
+    cuda::detail::launched("initialise");
     return;
   }
   constexpr Index at_once = Index{1} << 20;

@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(block_threads) update_kernel(UpdateArguments<O
   for (int k = 0; k < update_depth; ++k) {
     Index const i = first + k * stride;
     if (i >= u.n) continue;
-    g[k] = load<update_width>(u.gradients + i);
-    w[k] = load<update_width>(static_cast<float const*>(u.weights) + i);
+    g[k] = load_cached<update_width>(u.gradients + i);
+    w[k] = load_cached<update_width>(static_cast<float const*>(u.weights) + i);
 #pragma unroll
     for (int j = 0; j < states; ++j)
-      s[k][j] = load<update_width>(static_cast<float const*>(u.states) + j * u.n + i);
+      s[k][j] = load_cached<update_width>(static_cast<float const*>(u.states) + j * u.n + i);
   }
   if (threadIdx.x == 0) {
     skip = u.decision->skip != 0;
@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(block_threads) update_kernel(UpdateArguments<O
       for (int j = 0; j < states; ++j) s[k][j].x[e] = state[j];
       rounded.x[e] = narrow<P>(w[k].x[e]);
     }
-    store(u.weights + i, w[k]);
+    store_cached(u.weights + i, w[k]);
 #pragma unroll
-    for (int j = 0; j < states; ++j) store(u.states + j * u.n + i, s[k][j]);
-    if (u.rounded != nullptr) store(u.rounded + i, rounded);
+    for (int j = 0; j < states; ++j) store_cached(u.states + j * u.n + i, s[k][j]);
+    if (u.rounded != nullptr) store_cached(u.rounded + i, rounded);
   }
 }
 
@@ -117,29 +117,30 @@ __global__ void __launch_bounds__(block_threads) update_kernel(UpdateArguments<O
 ///   64 elements
 template <class O, class G, class P, cuda::RunsKernels D>
 void update(typename D::Stream& stream, Update<O, G, P, D> u) {
-  using namespace cuda::detail;
   Index const n = u.weights.size();
   if (n == 0 || u.segments.size() == 0) return;
-  bool const packed = aligned<16 / sizeof(G)>(u.gradients.address()) &&
-                      aligned<4>(u.weights.address()) && aligned<4>(u.states.address()) &&
-                      aligned<16 / sizeof(P)>(u.rounded.address());
+  bool const packed = cuda::detail::aligned<16 / sizeof(G)>(u.gradients.address()) &&
+                      cuda::detail::aligned<4>(u.weights.address()) &&
+                      cuda::detail::aligned<4>(u.states.address()) &&
+                      cuda::detail::aligned<16 / sizeof(P)>(u.rounded.address());
   if (!packed || n % alignment_elements != 0) {
     throw InvalidArgument("update: " + std::to_string(n) +
                           " elements; expected a multiple of 64, every array at a multiple of 16 "
                           "bytes, as a layout's slices are");
   }
-  UpdateArguments<O, G, P> const arguments{u.optimizer,
-                                           u.gradients.address(),
-                                           u.weights.address(),
-                                           u.states.address(),
-                                           u.rounded.size() > 0 ? u.rounded.address() : nullptr,
-                                           u.segments.address(),
-                                           u.segments.size(),
-                                           u.decision.address(),
-                                           n};
-  update_kernel<<<blocks(n, update_taken, "update"), block_threads, 0, stream.native()>>>(
-      arguments);
-  launched("update");
+  cuda::detail::UpdateArguments<O, G, P> const arguments{
+      u.optimizer,
+      u.gradients.address(),
+      u.weights.address(),
+      u.states.address(),
+      u.rounded.size() > 0 ? u.rounded.address() : nullptr,
+      u.segments.address(),
+      u.segments.size(),
+      u.decision.address(),
+      n};
+  cuda::detail::update_kernel<<<cuda::detail::blocks(n, cuda::detail::update_taken, "update"),
+                                cuda::detail::block_threads, 0, stream.native()>>>(arguments);
+  cuda::detail::launched("update");
 }
 
 }  // namespace zero
