@@ -26,7 +26,8 @@ inline void take_place(Settings& settings, std::optional<zero::Place> const& pla
   if (!place || place->size == 1) return;
   std::string const who = place->launcher + " has started " + std::to_string(place->size) +
                           " ranks (" + place->variables + ")";
-  if constexpr (!zero::JoinsProcesses<Backend>)
+  bool const joins = settings.on == On::cuda || zero::JoinsProcesses<Backend>;
+  if (!joins)
     throw WrongFlag("gpt2: " + who + ", and this program was built without MPI");
   if (settings.ranks_given && settings.ranks != place->size) {
     throw WrongFlag("gpt2: --ranks " + std::to_string(settings.ranks) + ", but " + who +

@@ -5,9 +5,11 @@
 
 #include <zero/model/sample_order.hpp>
 
-#include <gpt2/model.hpp>
 #include <gpt2/settings.hpp>
+#include <gpt2/token.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,6 +17,25 @@
 #include <vector>
 
 namespace gpt2 {
+
+/// A text as tokens, not owned: its bytes, or numbers of 16 bits.
+class TokenView {
+ public:
+  template <class Bytes>
+  requires std::convertible_to<Bytes const&, std::string_view> TokenView(Bytes const& text)
+      : bytes_(text) {}
+  TokenView(std::span<std::uint16_t const> tokens) : tokens_(tokens) {}
+
+  Index size() const { return std::ssize(bytes_) + std::ssize(tokens_); }
+  Token operator[](Index i) const {
+    return tokens_.empty() ? static_cast<Token>(static_cast<unsigned char>(bytes_[at(i)]))
+                           : static_cast<Token>(tokens_[at(i)]);
+  }
+
+ private:
+  std::string_view bytes_{};
+  std::span<std::uint16_t const> tokens_{};
+};
 
 /// How a step's samples are spread.
 struct BatchShape {
@@ -38,25 +59,22 @@ inline BatchShape batch_shape(Settings const& settings, int rank) {
 
 namespace detail {
 
-/// The samples that stand at these places of a text cut into stretches of `context` bytes; a target
-/// is the byte after its input.
+/// The samples that stand at these places of a text cut into stretches of `context` tokens; a
+/// target is the token after its input.
 template <class Places>
-TokenBatch samples(std::string_view text, Index context, Places const& places) {
-  auto const token = [&](Index byte) {
-    return static_cast<Token>(static_cast<unsigned char>(text[at(byte)]));
-  };
+TokenBatch samples(TokenView text, Index context, Places const& places) {
   TokenBatch batch{.length = context, .inputs = {}, .targets = {}};
   for (Index place : places) {
     for (Index i = place * context; i < (place + 1) * context; ++i) {
-      batch.inputs.push_back(token(i));
-      batch.targets.push_back(token(i + 1));
+      batch.inputs.push_back(text[i]);
+      batch.targets.push_back(text[i + 1]);
     }
   }
   return batch;
 }
 
-inline Index num_samples(std::string_view text, Index context) {
-  return text.empty() ? 0 : (std::ssize(text) - 1) / context;
+inline Index num_samples(TokenView text, Index context) {
+  return text.size() == 0 ? 0 : (text.size() - 1) / context;
 }
 
 }  // namespace detail
@@ -65,7 +83,7 @@ inline Index num_samples(std::string_view text, Index context) {
 class Batches {
  public:
   /// @throws zero::InvalidArgument when the text has not the samples of one step
-  Batches(std::string_view training, std::string_view validation, BatchShape shape,
+  Batches(TokenView training, TokenView validation, BatchShape shape,
           std::uint64_t seed)
       : training_(training), validation_(validation), shape_(shape), seed_(seed) {
     Index const found = detail::num_samples(training, shape.context);
@@ -122,8 +140,8 @@ class Batches {
   }
 
  private:
-  std::string_view training_;
-  std::string_view validation_;
+  TokenView training_;
+  TokenView validation_;
   BatchShape shape_;
   std::uint64_t seed_;
   Index steps_an_epoch_ = 0;

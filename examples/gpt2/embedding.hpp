@@ -5,15 +5,12 @@
 // width]; rows are whole sequences of `length` tokens, one after the other.
 
 #include <gpt2/matrix.hpp>
+#include <gpt2/token.hpp>
 
-#include <cstdint>
 #include <span>
 #include <type_traits>
 
 namespace gpt2 {
-
-/// A token's number in the vocabulary.
-using Token = std::int32_t;
 
 template <Real T>
 void embed(std::span<Token const> ids, Index length, std::span<T const> tokens,

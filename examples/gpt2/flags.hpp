@@ -81,6 +81,18 @@ Flag choice(std::string name, std::string help, std::vector<std::pair<std::strin
   return {name, all, std::move(help), read};
 }
 
+/// The sizes that GPT-2 was published in, with the vocabulary padded to a multiple of 64.
+inline std::vector<std::pair<std::string, Configuration>> published_sizes() {
+  auto const of = [](Index layers, Index width, Index heads) {
+    return Configuration{
+        .vocabulary = 50304, .context = 1024, .width = width, .heads = heads, .layers = layers};
+  };
+  return {{"124m", of(12, 768, 12)},
+          {"350m", of(24, 1024, 16)},
+          {"774m", of(36, 1280, 20)},
+          {"1.5b", of(48, 1600, 25)}};
+}
+
 inline Flag file(std::string name, std::string value, std::string help,
                  std::string Settings::*where) {
   auto read = [=](Settings& settings, std::string const& text) {
@@ -99,6 +111,8 @@ inline std::vector<Flag> const& all_flags() {
   using detail::whole;
   using S = Settings;
   static std::vector<Flag> const flags{
+      choice<On>("--device", "what computes: the host, or a GPU a rank (or shared by several)",
+                 {{"host", On::host}, {"cuda", On::cuda}}, [](S& s, On v) { s.on = v; }),
       whole<int>("--stage", "ZeRO stage", 0, 3, [](S& s, int v) { s.stage = v; }),
       whole<int>("--ranks", "ranks, as threads; under mpirun or srun their number counts", 1, 1024,
                  [](S& s, int v) {
@@ -122,6 +136,9 @@ inline std::vector<Flag> const& all_flags() {
       choice<Precision>("--precision", "type of parameters and gradients",
                         {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
                         [](S& s, Precision v) { s.precision = v; }),
+      choice<Configuration>("--size", "GPT-2's own: layers, width, heads, context, vocabulary",
+                            detail::published_sizes(),
+                            [](S& s, Configuration v) { s.size = v; }),
       whole<Index>("--layers", "transformer blocks", 1, 1000,
                    [](S& s, Index v) { s.size.layers = v; }),
       whole<Index>("--width", "of the residual stream", 1, 65536,
@@ -145,6 +162,14 @@ inline std::vector<Flag> const& all_flags() {
           Index{1} << 40, [](S& s, Index v) { s.bucket = v; }),
       file("--text", "FILE", "text to train on, its bytes are tokens; else the fortunes",
            &Settings::text),
+      file("--tokens", "FILE.bin", "tokens to train on, in llm.c's format, in place of a text",
+           &Settings::tokens),
+      choice<Recompute>("--recompute",
+                        "on GPUs: what the backward pass makes again, to need less memory",
+                        {{"none", Recompute::none},
+                         {"cheap", Recompute::cheap},
+                         {"block", Recompute::block}},
+                        [](S& s, Recompute v) { s.recompute = v; }),
       file("--metrics", "FILE.jsonl|.csv", "write a row a step", &Settings::metrics),
       {"--json", "", "end with one line of JSON", [](S& s, std::string const&) { s.json = true; }},
       {"--help", "", "list the flags", [](S& s, std::string const&) { s.help = true; }},
@@ -217,6 +242,15 @@ inline Settings read_flags(std::span<char const* const> arguments) {
     }
     flag->read(settings, value);
   }
+  auto const given = [&](char const* name) {
+    return std::ranges::find(seen, std::string(name)) != seen.end();
+  };
+  for (char const* part : {"--layers", "--width", "--heads", "--context"}) {
+    if (!settings.help && given("--size") && given(part))
+      refuse(std::string("--size says what ") + part + " says: leave one of them out");
+  }
+  if (!settings.help && given("--tokens") && given("--text"))
+    refuse("--tokens and --text both say what to train on: leave one of them out");
   if (!settings.help) check(settings);
   return settings;
 }

@@ -5,10 +5,11 @@
 
 #include <zero/core/noise.hpp>
 
-#include <gpt2/embedding.hpp>
+#include <gpt2/token.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,7 +20,7 @@ namespace gpt2 {
 
 /// A token of probability softmax(logits / temperature), chosen by `uniform` in (0, 1); at
 /// temperature 0 the first of the likeliest.
-template <Real T>
+template <std::floating_point T>
 Token draw(std::span<T const> logits, double temperature, double uniform) {
   auto const likeliest = static_cast<Token>(std::ranges::max_element(logits) - logits.begin());
   if (temperature <= 0) return likeliest;

@@ -3,14 +3,14 @@
 
 #include <zero/report/metrics.hpp>
 
+#include <gpt2/activations.hpp>
 #include <gpt2/backend.hpp>
-#include <gpt2/batches.hpp>
+#include <gpt2/corpus.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
 #include <gpt2/run.hpp>
-#include <gpt2/text.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -24,18 +24,50 @@ namespace gpt2 {
 
 namespace {
 
-Outcome train_at_stage(Settings const& settings, Text const& text, zero::Metrics* metrics,
+#if GPT2_CUDA
+inline constexpr bool has_cuda = true;
+#else
+inline constexpr bool has_cuda = false;
+#endif
+
+template <int Stage>
+Outcome train_on(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                 zero::StopSignal const& stop) {
+  if constexpr (has_cuda) {
+    if (settings.on == On::cuda) return train_on_gpu<Stage>(settings, corpus, metrics, stop);
+  }
+  return train_on_host<Stage>(settings, corpus, metrics, stop);
+}
+
+Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                        zero::StopSignal const& stop) {
   switch (settings.stage) {
     case 0:
-      return train<0>(settings, text, metrics, stop);
+      return train_on<0>(settings, corpus, metrics, stop);
     case 1:
-      return train<1>(settings, text, metrics, stop);
+      return train_on<1>(settings, corpus, metrics, stop);
     case 2:
-      return train<2>(settings, text, metrics, stop);
+      return train_on<2>(settings, corpus, metrics, stop);
     default:
-      return train<3>(settings, text, metrics, stop);
+      return train_on<3>(settings, corpus, metrics, stop);
   }
+}
+
+/// @throws WrongFlag when the machine cannot make the run
+void check_machine(Settings const& s) {
+  if (s.on == On::host) return check_memory(s);
+  if constexpr (has_cuda) {
+    check_gpus(s, memory_plans(s)[at(s.stage)].total_bytes());
+  } else {
+    throw WrongFlag("gpt2: --device cuda, and this program was built without CUDA");
+  }
+}
+
+Index activation_bytes(Settings const& s) {
+  if constexpr (has_cuda) {
+    if (s.on == On::cuda) return gpu_activation_bytes(s);
+  }
+  return Activations<float>::bytes(s.size, s.batch, s.size.context, true);
 }
 
 void print_plan(Settings const& s) {
@@ -43,7 +75,7 @@ void print_plan(Settings const& s) {
   for (auto const& unit : units_of(s.size)) {
     for (auto const& tensor : unit.tensors) parameters += tensor.elements();
   }
-  Index const activations = Activations<float>::bytes(s.size, s.batch, s.size.context, true);
+  Index const activations = activation_bytes(s);
   std::cout << "GPT-2 of " << zero::human_count(static_cast<double>(parameters)) << " parameters, "
             << s.size.layers << " layers of width " << s.size.width << "; " << s.ranks
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
@@ -75,7 +107,7 @@ void print_outcome(Outcome const& o) {
 
 int run(std::span<char const* const> arguments) {
   Settings settings;
-  Text text;
+  Corpus corpus;
   std::optional<zero::Metrics> metrics;
   bool speaks = true;  // of the processes of a launcher, rank 0
   try {
@@ -87,14 +119,14 @@ int run(std::span<char const* const> arguments) {
       return 0;
     }
     take_place(settings, place);
-    check_memory(settings);
+    check_machine(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";
     return 2;
   }
   try {
-    text = load_text(settings.text);
-    Batches(text.training, text.validation, batch_shape(settings, 0), settings.seed);
+    corpus = load_corpus(settings);
+    Batches(corpus.training(), corpus.validation(), batch_shape(settings, 0), settings.seed);
     if (speaks && !settings.metrics.empty()) metrics.emplace(settings.metrics);
     if (speaks) print_plan(settings);
   } catch (zero::Error const& e) {  // of this machine's files
@@ -103,7 +135,7 @@ int run(std::span<char const* const> arguments) {
   }
   use_one_blas_thread();
   zero::StopSignal const stop;
-  Outcome const outcome = train_at_stage(settings, text, metrics ? &*metrics : nullptr, stop);
+  Outcome const outcome = train_at_stage(settings, corpus, metrics ? &*metrics : nullptr, stop);
   if (!speaks) return 0;
   print_outcome(outcome);
   if (settings.json) std::cout << json_text(outcome, settings) << "\n";

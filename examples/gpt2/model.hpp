@@ -11,23 +11,15 @@
 #include <gpt2/cross_entropy.hpp>
 #include <gpt2/embedding.hpp>
 #include <gpt2/staging.hpp>
+#include <gpt2/token.hpp>
 #include <gpt2/units.hpp>
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace gpt2 {
-
-/// Sequences of `length` tokens, one after the other, and for each token the one that follows it.
-struct TokenBatch {
-  Index length = 0;
-  std::vector<Token> inputs;
-  std::vector<Token> targets;
-
-  Index sequences() const { return length > 0 ? std::ssize(inputs) / length : 0; }
-};
 
 /// A GPT-2 that computes in T. Copies share nothing; activations are allocated by the first pass.
 /// The loss is the mean cross entropy over the tokens of a micro-batch.
@@ -47,11 +39,7 @@ class BasicGpt2 {
   /// @throws zero::InvalidArgument when the batch does not fit the model
   template <class Pass>
   void operator()(Pass& pass, Batch const& batch) {
-    check(batch.inputs, batch.length);
-    check(batch.targets, batch.length);
-    if (batch.targets.size() != batch.inputs.size()) {
-      throw zero::InvalidArgument("gpt2: a batch has as many targets as inputs");
-    }
+    check_batch(size_, batch);
     forward(pass, batch.inputs, batch.length);
     {
       auto const lease = pass.forward(embedding_unit);
@@ -66,7 +54,7 @@ class BasicGpt2 {
   /// call.
   template <class Pass>
   std::span<T const> next_logits(Pass& pass, std::span<Token const> ids) {
-    check(ids, std::ssize(ids));
+    check_tokens(size_, ids, std::ssize(ids));
     forward(pass, ids, std::ssize(ids));
     auto const lease = pass.forward(embedding_unit);
     auto const w = weights<Pass, 2>(lease);
@@ -81,20 +69,6 @@ class BasicGpt2 {
   template <class Pass, std::size_t N, class Lease>
   std::array<std::span<T const>, N> weights(Lease const& lease) {
     return staging_.template weights<typename Pass::Parameter, N>(lease);
-  }
-
-  void check(std::span<Token const> ids, Index length) const {
-    if (length < 1 || length > size_.context || ids.empty() || std::ssize(ids) % length != 0) {
-      throw zero::InvalidArgument("gpt2: a batch is one or more sequences of 1 to " +
-                                  std::to_string(size_.context) + " tokens of one length");
-    }
-    for (Token id : ids) {
-      if (id < 0 || id >= size_.vocabulary) {
-        throw zero::InvalidArgument("gpt2: token " + std::to_string(id) +
-                                    " is not in the vocabulary of " +
-                                    std::to_string(size_.vocabulary));
-      }
-    }
   }
 
   /// From tokens to the output of the final norm.

@@ -10,7 +10,6 @@
 #include <zero/report/wire_plan.hpp>
 #include <zero/step/memory_plan.hpp>
 
-#include <gpt2/activations.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/settings.hpp>
 #include <gpt2/units.hpp>

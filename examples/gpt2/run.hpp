@@ -6,9 +6,9 @@
 #include <zero/launch/stop_signal.hpp>
 #include <zero/report/metrics.hpp>
 
+#include <gpt2/corpus.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/settings.hpp>
-#include <gpt2/text.hpp>
 
 namespace gpt2 {
 
@@ -18,7 +18,20 @@ namespace gpt2 {
 /// @param stop a signal to any rank ends the run on all of them after the step under way
 /// @return what rank 0 has, where it is in this process
 template <int Stage>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
-              zero::StopSignal const& stop);
+Outcome train_on_host(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                      zero::StopSignal const& stop);
+
+/// The same on GPUs: over NCCL where a launcher has started several processes, else as threads.
+template <int Stage>
+Outcome train_on_gpu(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                     zero::StopSignal const& stop);
+
+/// Bytes of activations that a rank keeps on its GPU.
+Index gpu_activation_bytes(Settings const& settings);
+
+/// @param state_bytes what the library plans for a rank
+/// @throws WrongFlag when there is no GPU, when the model's kernels do not take its sizes, or when
+///   the GPUs cannot hold the ranks
+void check_gpus(Settings const& settings, Index state_bytes);
 
 }  // namespace gpt2

@@ -5,6 +5,7 @@
 #include <zero/policy/options.hpp>
 
 #include <gpt2/configuration.hpp>
+#include <gpt2/recompute.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -13,9 +14,12 @@
 namespace gpt2 {
 
 enum class Precision { fp32, bf16 };
+/// What computes.
+enum class On { host, cuda };
 
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
+  On on = On::host;
   int stage = 3;
   int ranks = 4;
   bool ranks_given = false;                    ///< by a flag
@@ -27,11 +31,13 @@ struct Settings {
   std::optional<zero::Reduction> reduction{};  ///< unset: the stage's own
   Precision precision = Precision::bf16;
   Configuration size{};
+  Recompute recompute = Recompute::cheap;  ///< on GPUs
   std::uint64_t seed = 1;
   double learning_rate = 6e-3;
   int prefetch = 1;
   Index bucket = 0;
   std::string text{};     ///< file to train on; empty: the fortunes
+  std::string tokens{};   ///< file of tokens to train on, in place of a text
   std::string metrics{};  ///< file for a row a step; empty: none
   bool json = false;      ///< end with a line of JSON
   bool help = false;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainers of stage 3, compiled apart from the others to save time.
+// The trainers of stage 3 on the host, compiled apart from the others to save time.
 
+#include <gpt2/on_host.hpp>
 #include <gpt2/train.hpp>
 
-template gpt2::Outcome gpt2::train<3>(Settings const&, Text const&, zero::Metrics*,
-                                      zero::StopSignal const&);
+template <>
+gpt2::Outcome gpt2::train_on_host<3>(Settings const& settings, Corpus const& corpus,
+                                     zero::Metrics* metrics, zero::StopSignal const& stop) {
+  return train<OnHost, 3>(settings, corpus, metrics, stop);
+}

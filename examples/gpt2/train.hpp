@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The body of train<Stage>: what each rank does, from the first step to a sample of text.
+// What each rank of a run does, from the first step to a sample of text, wherever it computes.
 
 #include <zero/zero.hpp>
 
-#include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
+#include <gpt2/corpus.hpp>
 #include <gpt2/generate.hpp>
-#include <gpt2/model.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
 #include <gpt2/run.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdio>
@@ -25,16 +25,19 @@ namespace gpt2 {
 namespace detail {
 
 /// One rank's part of a run.
-template <class Sharding, class PrecisionPolicy, zero::Communicator C>
+/// @tparam Place where it computes: OnHost, OnGpu
+template <class Place, class Sharding, class PrecisionPolicy, zero::Communicator C>
 class Rank {
  public:
-  Rank(C communicator, Settings const& settings, Text const& text)
+  Rank(C communicator, Settings const& settings, Corpus const& corpus)
       : settings_(settings),
-        batches_(text.training, text.validation, batch_shape(settings, communicator.rank()),
-                 settings.seed),
+        batches_(corpus.training(), corpus.validation(),
+                 batch_shape(settings, communicator.rank()), settings.seed),
         communicator_(std::move(communicator), log_),
-        trainer_(Gpt2(settings.size), communicator_, optimizer_of(settings), options_of(settings),
-                 Sharding{}, PrecisionPolicy{}) {}
+        trainer_(Place::template model<PrecisionPolicy>(communicator_.device(), settings),
+                 communicator_, optimizer_of(settings), options_of(settings), Sharding{},
+                 PrecisionPolicy{}),
+        at_start_(communicator_.device().ledger().kinds()) {}
 
   Outcome run(zero::Metrics* metrics, zero::StopSignal const& stop) {
     std::optional<zero::Progress> progress;
@@ -68,7 +71,8 @@ class Rank {
   }
 
  private:
-  using Trainer = zero::Trainer<Gpt2, zero::Recording<C>, zero::AdamW,
+  using Model = typename Place::template Model<PrecisionPolicy>;
+  using Trainer = zero::Trainer<Model, zero::Recording<C>, zero::AdamW,
                                 zero::Policies<Sharding, PrecisionPolicy>>;
   using Clock = std::chrono::steady_clock;
 
@@ -145,10 +149,20 @@ class Rank {
       trainer_.evaluate([&](auto& pass) { logits = trainer_.model().next_logits(pass, seen); });
       return logits;
     };
-    return printable(
-        generate(tokens_of("\n"), settings_.size.context, {.seed = settings_.seed}, next_logits));
+    if (settings_.tokens.empty()) {
+      return printable(generate(tokens_of("\n"), settings_.size.context, {.seed = settings_.seed},
+                                next_logits));
+    }
+    // What the numbers stand for only their tokenizer knows.
+    std::string numbers;
+    for (Token token : generate({0}, settings_.size.context,
+                                {.tokens = 30, .seed = settings_.seed}, next_logits)) {
+      numbers += (numbers.empty() ? "" : " ") + std::to_string(token);
+    }
+    return numbers;
   }
 
+  /// Planned is what the library plans, and what the model had allocated before the first step.
   void report_memory(Outcome& outcome) {
     zero::Ledger& ledger = communicator_.device().ledger();
     outcome.planned_bytes = trainer_.plan().total_bytes();
@@ -162,7 +176,12 @@ class Rank {
     for (auto const& kind : ledger.kinds()) {
       auto const same = [&](auto const& row) { return row.first == kind.name; };
       auto row = std::ranges::find_if(outcome.memory, same);
-      if (row == outcome.memory.end()) row = outcome.memory.insert(row, {kind.name, {0, 0}});
+      if (row == outcome.memory.end()) {
+        auto const start = std::ranges::find(at_start_, kind.name, &zero::Ledger::Kind::name);
+        Index const own = start == at_start_.end() ? 0 : start->bytes;
+        row = outcome.memory.insert(row, {kind.name, {own, 0}});
+        outcome.planned_bytes += own;
+      }
       row->second[1] = kind.peak_bytes;
     }
   }
@@ -172,16 +191,17 @@ class Rank {
   zero::CollectiveLog log_;
   zero::Recording<C> communicator_;
   Trainer trainer_;
+  std::vector<zero::Ledger::Kind> at_start_;
   double seconds_ = 0;  ///< of the last step
 };
 
-template <class Sharding, class PrecisionPolicy>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
+template <class Place, class Sharding, class PrecisionPolicy>
+Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
   Outcome outcome;
-  zero::launch<Backend>(settings.ranks, [&](auto communicator) {
-    auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator)>>(
-        communicator, settings, text);
+  zero::launch<typename Place::Backend>(settings.ranks, [&](auto communicator) {
+    auto rank = std::make_unique<Rank<Place, Sharding, PrecisionPolicy, decltype(communicator)>>(
+        communicator, settings, corpus);
     Outcome mine = rank->run(metrics, stop);
     if (communicator.rank() == 0) outcome = std::move(mine);
   });
@@ -190,13 +210,15 @@ Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics
 
 }  // namespace detail
 
-template <int Stage>
-Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
+/// The body of train_on_host and train_on_gpu.
+/// @tparam Place where it computes: OnHost, OnGpu
+template <class Place, int Stage>
+Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
-  if (settings.precision == Precision::fp32) {
-    return detail::train<zero::Sharded<Stage>, zero::Fp32>(settings, text, metrics, stop);
-  }
-  return detail::train<zero::Sharded<Stage>, zero::Bf16Mixed>(settings, text, metrics, stop);
+  using Sharding = zero::Sharded<Stage>;
+  if (settings.precision == Precision::fp32)
+    return detail::train<Place, Sharding, zero::Fp32>(settings, corpus, metrics, stop);
+  return detail::train<Place, Sharding, zero::Bf16Mixed>(settings, corpus, metrics, stop);
 }
 
 }  // namespace gpt2
