@@ -214,7 +214,8 @@ class Meeting {
   }
 
   std::string text(Channel const& c, Post const& post) const {
-    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
+    Index const met = c.generation.load(std::memory_order_relaxed) / 2;
+    Index const number = (post.number < 0 ? met : post.number) + 1;
     return describe(post.entry()) + ", number " + std::to_string(number) + " on channel " +
            std::to_string(&c - channels_.data());
   }

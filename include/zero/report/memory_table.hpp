@@ -77,7 +77,7 @@ struct MemoryTable {
     return os << table.text();
   }
 
-private:
+ private:
   static constexpr std::string_view gap = "  ";
 
   template <class T, class Text>

@@ -31,7 +31,7 @@ namespace zero {
 
 /// Writes one row a step to a file of its own. One rank holds it; not for several threads at once.
 class Metrics {
-public:
+ public:
   enum class Format { json_lines, csv };
 
   /// What the ending of a path asks for.
@@ -75,7 +75,7 @@ public:
     }
   }
 
-private:
+ private:
   struct Cell {
     std::string column;
     std::variant<std::monostate, Index, double> value;

@@ -27,7 +27,7 @@ namespace zero {
 ///
 /// Time starts with construction, so it belongs right before the first step.
 class Progress {
-public:
+ public:
   struct Options {
     double line_seconds = 5;    ///< shortest time between two lines of a log; 0: a line a step
     double draw_seconds = 0.1;  ///< shortest time between two drawings on a terminal
@@ -83,7 +83,7 @@ public:
     open_ = false;
   }
 
-private:
+ private:
   static std::string erase() { return "\r\x1b[K"; }
 
   double interval() const {

@@ -18,7 +18,7 @@ namespace zero {
 
 /// One step in words, for a log or for a terminal of any width.
 class ProgressLine {
-public:
+ public:
   /// @param total the last step, or 0 when it is not known: then there is no bar and no time left
   /// @param tokens_per_s left out unless above 0
   /// @param seconds estimated until the last step; at the last step, what the run took
@@ -80,7 +80,7 @@ public:
     return text;
   }
 
-private:
+ private:
   struct Part {
     int keep;
     std::string full;

@@ -18,7 +18,7 @@ namespace zero {
 
 /// A stream of text and what its reader can show. Refers to the file or stream it was made from.
 class Screen {
-public:
+ public:
   /// What a terminal can show.
   struct Look {
     bool colours = false;
@@ -60,7 +60,7 @@ public:
   /// Writes the text and flushes it.
   void write(std::string_view text) const { write_(text); }
 
-private:
+ private:
   static std::string environment(char const* name) {
     char const* const value = std::getenv(name);
     return value == nullptr ? "" : value;
