@@ -9,8 +9,10 @@
 #include <zero/optim/loss_scale.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace zero {
 
@@ -139,8 +141,9 @@ void start_record(typename D::Stream& stream, View<double, D> record, std::uint6
 /// other double or the gradients' type.
 template <class From, class To, RunsHostCode D>
 void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<To, D> to) {
+  using Wide = std::conditional_t<std::same_as<From, double>, double, float>;
   stream.enqueue([from, to] {
-    if (!std::isfinite(static_cast<float>(*D::resolve(from.address()))))
+    if (!std::isfinite(static_cast<Wide>(*D::resolve(from.address()))))
       *D::resolve(to.address()) = static_cast<To>(std::numeric_limits<float>::quiet_NaN());
   });
 }
