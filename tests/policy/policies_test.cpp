@@ -67,9 +67,13 @@ TEST_CASE("policies that differ in any fact have different hashes") {
   auto const hash = []<class P>(P, zero::Index states) {
     return zero::Facts::of<P>(states).hash();
   };
-  std::uint64_t const hashes[] = {hash(Policies<>{}, 2),           hash(Policies<Sharded<1>>{}, 2),
-                                  hash(Policies<Sharded<2>>{}, 2), hash(Policies<Sharded<3>>{}, 2),
-                                  hash(Policies<Bf16Mixed>{}, 2),  hash(Policies<>{}, 1)};
+  std::uint64_t const hashes[] = {hash(Policies<>{}, 2),
+                                  hash(Policies<Sharded<1>>{}, 2),
+                                  hash(Policies<Sharded<2>>{}, 2),
+                                  hash(Policies<Sharded<3>>{}, 2),
+                                  hash(Policies<Bf16Mixed>{}, 2),
+                                  hash(Policies<>{}, 1),
+                                  hash(Policies<zero::Fp16Mixed>{}, 2)};
   for (std::size_t i = 0; i < std::size(hashes); ++i) {
     for (std::size_t j = 0; j < i; ++j) CHECK(hashes[i] != hashes[j]);
   }

@@ -27,13 +27,17 @@ using zero::fp16;
 
 }  // namespace
 
-TEST_CASE("the menu: all float, or bfloat16 with a float master") {
+TEST_CASE("the menu: all float, or 16 bits with a float master") {
   CHECK(std::same_as<zero::Fp32::Parameter, float>);
   CHECK(std::same_as<zero::Fp32::Gradient, float>);
   CHECK(!zero::Fp32::has_master);
   CHECK(std::same_as<zero::Bf16Mixed::Parameter, bf16>);
   CHECK(std::same_as<zero::Bf16Mixed::Gradient, bf16>);
   CHECK(zero::Bf16Mixed::has_master);
+  CHECK(std::same_as<zero::Fp16Mixed::Parameter, fp16>);
+  CHECK(std::same_as<zero::Fp16Mixed::Gradient, fp16>);
+  CHECK(zero::Fp16Mixed::has_master);
+  CHECK(std::string(zero::Fp16Mixed::name) == "fp16");
   CHECK(std::string(zero::Fp32::name) == "fp32");
   CHECK(std::string(zero::Bf16Mixed::name) == "bf16");
 }

@@ -111,7 +111,7 @@ class Trainer {
       read(context_.loss(), sum);
       read(context_.decision(), d);
       context_.wait();
-      context_.check_same(d);
+      context_.check_decision(d);
     });
     return sum / static_cast<double>(losses_);
   }
@@ -126,13 +126,15 @@ class Trainer {
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
-  /// @throws CommunicationError when the ranks' records show that they did not do the same
+  /// @throws CommunicationError when the ranks' records show that they did not do the same;
+  /// NotFinite,
+  ///   as check_finite, when training cannot go on
   Decision decision() {
     Decision d;
     context_.guarded([&] {
       read(context_.decision(), d);
       context_.wait();
-      context_.check_same(d);
+      context_.check_decision(d);
     });
     return d;
   }
@@ -145,7 +147,7 @@ class Trainer {
       Decision d;
       read(context_.decision(), d);
       context_.wait();
-      context_.check_same(d);
+      context_.check_decision(d);
     });
   }
 
