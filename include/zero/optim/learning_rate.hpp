@@ -32,6 +32,7 @@ class LearningRate {
     return r;
   }
 
+  /// Of an update, from 1; what multiplies the optimizer's lr.
   ZERO_HOST_DEVICE double factor(Index update) const {
     if (kind_ == Kind::constant) return 1;
     Index const s = update > 0 ? update - 1 : 0;
