@@ -28,5 +28,5 @@ function(zero_tidy_tests)
   endforeach()
   add_test(NAME "tidy/planted faults are caught"
     COMMAND ${ZERO_BASH} ${zero_tests_dir}/tidy/planted.sh ${ZERO_CLANG_TIDY} ${PROJECT_SOURCE_DIR})
-  set_tests_properties("tidy/planted faults are caught" PROPERTIES TIMEOUT 300 LABELS tidy)
+  set_tests_properties("tidy/planted faults are caught" PROPERTIES TIMEOUT 600 LABELS tidy)
 endfunction()
