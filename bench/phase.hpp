@@ -46,13 +46,13 @@ struct Parts {
         state(context, zero::AdamW{}) {}
 
   /// Every unit forward and, where there are gradients, backward, which the model leaves as they
-  /// are.
+  /// are: 0 with Fill::add.
   template <class Pass>
-  void visit(Pass& pass) {
+  void visit(Pass& pass, zero::Fill fill = zero::Fill::overwrite) {
     int const n = context.layout.size();
     for (int u = 0; u < n; ++u) auto const lease = pass.forward(u);
     if constexpr (Pass::trains) {
-      for (int u = n; u-- > 0;) auto const lease = pass.backward(u, zero::Fill::overwrite);
+      for (int u = n; u-- > 0;) auto const lease = pass.backward(u, fill);
     }
     pass.end();
   }
@@ -106,6 +106,10 @@ class Phase {
                    [=](auto communicator, Measure measure) {
                      using P = zero::Policies<Sharding, zero::Bf16Mixed>;
                      Parts<decltype(communicator), P> parts(units, communicator, options);
+                     {  // a step has begun, and its gradients are there
+                       zero::Pass pass{parts.parameters, parts.gradients, zero::MicroBatch{0, 1}};
+                       parts.visit(pass, zero::Fill::add);
+                     }
                      measure([&] {
                        iteration(parts);
                        parts.synchronize();

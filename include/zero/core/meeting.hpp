@@ -120,14 +120,21 @@ class Meeting {
   void arrive(Channel& c, int rank, Post const& post) {
     std::unique_lock lock(mutex_);
     Seat& seat = c.seats[at(rank)];
-    auto const until = std::chrono::steady_clock::now() + timeout_;
+    auto until = std::chrono::steady_clock::now() + timeout_;
     auto const turn = [&] { return failed_ || post.number < 0 || post.number == seat.done; };
-    if (!changed_.wait_until(lock, until, turn)) {
+    bool const queued = !turn();
+    if (queued) {
+      ++queued_;
+      changed_.wait_until(lock, until, turn);
+      --queued_;
+    }
+    if (!turn()) {
       fail("rank " + std::to_string(rank) + " has " + text(c, post) +
            " behind an earlier collective of its own, which did not end within " +
-           std::to_string(timeout_.count()) + " ms");
+           std::to_string(timeout_.count()) + " ms, or was lost with a stream that failed");
     }
     if (failed_) throw CommunicationError(reason_);
+    if (queued) until = std::chrono::steady_clock::now() + timeout_;
     seat.post = post;
     seat.here = true;
     if (++c.arrived == size_) {
@@ -159,7 +166,8 @@ class Meeting {
     auto const all_done = [&] {
       return c.generation.load(std::memory_order_relaxed) != generation;
     };
-    if (--c.inside == 0) {
+    bool const last = --c.inside == 0;
+    if (last) {
       c.generation.fetch_add(1, std::memory_order_release);
     } else if (spin(c, generation, lock)) {
       lock.lock();
@@ -167,7 +175,7 @@ class Meeting {
       changed_.wait(lock, all_done);
     }
     ++c.seats[at(rank)].done;
-    changed_.notify_all();
+    if (last || queued_ > 0) changed_.notify_all();
   }
 
   /// Looks for a while, without the lock, whether a generation has passed.
@@ -211,7 +219,8 @@ class Meeting {
   }
 
   std::string text(Channel const& c, Post const& post) const {
-    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
+    Index const met = c.generation.load(std::memory_order_relaxed) / 2;
+    Index const number = (post.number < 0 ? met : post.number) + 1;
     return describe(post.entry()) + ", number " + std::to_string(number) + " on channel " +
            std::to_string(&c - channels_.data());
   }
@@ -232,6 +241,7 @@ class Meeting {
   std::condition_variable changed_;
   std::array<Channel, num_channels> channels_;
   std::vector<char> ended_;
+  int queued_ = 0;  // wait for an earlier collective of their own rank
   bool failed_ = false;
   std::string reason_;
 };

@@ -5,6 +5,7 @@
 
 #include <zero/model/initial.hpp>
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -24,8 +25,9 @@ struct Tensor {
   /// @throws InvalidArgument beyond 64 bits
   Index elements() const {
     Index n = 1;
-    for (Index extent : shape) n = checked_product(n, extent, "shape", name);
-    return n;
+    bool const empty = std::ranges::find(shape, Index{0}) != shape.end();
+    for (Index extent : shape) n = checked_product(empty ? 1 : n, extent, "shape", name);
+    return empty ? 0 : n;
   }
 };
 

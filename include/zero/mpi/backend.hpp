@@ -49,7 +49,8 @@ struct Mpi {
     std::shared_ptr<detail::MpiRanks> ranks_;
   };
 
-  /// Joins the other processes.
+  /// Joins the other processes. MPI_Init, where the program has not called it, waits for all of
+  /// them as long as the launcher does: the timeout begins when MPI has started.
   /// @throws CommunicationError when not all come within the timeout
   static World from(Environment const&, LaunchOptions const& options) {
     detail::MpiSession::of_process();

@@ -100,10 +100,15 @@ class PollingState {
     if (pending()) progress(nullptr);
   }
   /// Returns when the queue has finished `count` pieces of work.
+  /// @throws Error when nobody looks at them any more
   void finish(WorkQueue& queue, Index count) {
     look();
     PoliteWait pause;
     while (queue.finished() < count) {
+      if (abandoned(queue))
+        throw Error(
+            "what is waited for was left unfinished by a stream that ended while an exception "
+            "unwound");
       if (!progress(&queue)) pause();
     }
   }
@@ -125,6 +130,12 @@ class PollingState {
     bool abandoned = false;
   };
 
+  bool abandoned(WorkQueue const& queue) const {
+    for (Entry const& e : queues_) {
+      if (e.queue.get() == &queue) return e.abandoned;
+    }
+    return false;
+  }
   bool pending() const {
     for (Entry const& e : queues_) {
       if (!e.queue->empty()) return true;
@@ -159,11 +170,14 @@ class PollingState {
 
   /// After a failure a transfer may write to this memory as long as the process lives.
   static void keep_for_good(std::vector<HostBuffer> buffers) noexcept {
-    static std::mutex mutex;
-    static std::vector<std::vector<HostBuffer>> kept;
+    struct Kept {
+      std::mutex mutex;
+      std::vector<std::vector<HostBuffer>> buffers;
+    };
+    static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
     try {
-      std::lock_guard const lock(mutex);
-      kept.push_back(std::move(buffers));
+      std::lock_guard const lock(kept.mutex);
+      kept.buffers.push_back(std::move(buffers));
     } catch (...) {  // no memory for the list: then it is leaked
       for (HostBuffer& buffer : buffers) new HostBuffer(std::move(buffer));
     }

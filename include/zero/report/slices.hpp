@@ -80,8 +80,10 @@ void read_frozen(Parameters<X>& parameters, F f) {
   X& context = parameters.context();
   using P = typename X::Parameter;
   detail::read_slices<P>(context, false, f, [&](int u, Index begin, Index n, P* to) {
-    Index const slice = context.shares.sharded_parameters(u) ? 0 : begin;
-    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + slice, n, to);
+    bool const slices = context.shares.sharded_parameters(u);
+    Index const kept = slices ? context.layout.frozen_slice_begin(u, context.rank()) : 0;
+    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + begin - kept,
+                       n, to);
   });
 }
 

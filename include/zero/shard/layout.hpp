@@ -132,8 +132,8 @@ class Layout {
                          [](PlacedTensor const& x) { return x.trainable && x.elements > 0; });
   }
 
-  /// Equal on two ranks exactly when names, shapes, initial values (but for functions), places,
-  /// decays and rates are.
+  /// A hash of names, shapes, initial values (but for functions), places, decays and rates: equal
+  /// on ranks that agree in these, and different, but for a collision of 64 bits, on others.
   std::uint64_t hash() const {
     Hash h = described_;
     h.add(world_);

@@ -29,7 +29,7 @@ class Clip {
     PhaseTimer const timer(context_.seconds.clip);
     auto& stream = context_.compute;
     Index const world = context_.world();
-    context_.issued.add(micro_batches);
+    context_.issued[0].add(micro_batches);
     auto records = context_.records().template on<double>(stream);
     constexpr Index width = norm_record_doubles;
     if constexpr (X::Sharding::shards_optimizer) {
@@ -48,12 +48,12 @@ class Clip {
                                 static_cast<double>(world * micro_batches)};
     decide(stream, View<double const, D>(records.view(0, world * width)), decision.view(0, 1),
            inputs, learning_rate);
-    context_.issued = {};
+    context_.issued.fill({});
   }
 
  private:
   void add_slice(Gradients<X>& gradients, Index rank, View<double, D> record) {
-    start_record(context_.compute, record, context_.issued.value());
+    start_record(context_.compute, record, context_.done());
     for (int u = 0; u < context_.layout.size(); ++u) {
       Index const n = context_.layout.slice(u);
       if (n == 0) continue;

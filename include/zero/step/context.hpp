@@ -13,6 +13,7 @@
 #include <zero/step/exchange.hpp>
 #include <zero/step/requirements.hpp>
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -114,19 +115,56 @@ class Context : Requirements<C, P> {
   Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
   Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
 
-  /// The place of a collective, and its entry in the hash of this step's collectives.
-  Where where(std::string_view phase, int u) {
-    issued.add(phase).add(Index{u});
+  /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
+  /// a hash of its own: how the channels' collectives interleave may differ between ranks.
+  Where where(int channel, std::string_view phase, int u) {
+    issued[at(channel)].add(phase).add(Index{u});
     return {phase, layout[u].name, step, micro_batches};
+  }
+  /// A visit outside the schedule, which all ranks must make alike.
+  void extra_visit(Phase phase, int u) {
+    ++deviations.extra_visits;
+    extra_visits.add(Index{phase == Phase::backward}).add(Index{u});
+  }
+  /// A hash of what this rank has done since the last decision, and of all its extra visits.
+  std::uint64_t done() const {
+    Hash all = extra_visits;
+    for (Hash const& channel : issued) all.add(channel.value());
+    return all.value();
+  }
+  /// @throws CommunicationError, on every rank alike, when a decision shows that ranks did not do
+  ///   the same
+  void check_same(Decision const& d) const {
+    if (d.diverged_rank < 0) return;
+    throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
+                             " issued other collectives, or made other visits outside the "
+                             "schedule, than rank 0 before step " +
+                             std::to_string(step) + " was decided");
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
-  /// @param words at most max_exchanged_words, the same count on every rank
+  /// @param words fewer than max_exchanged_words, the same count on every rank
   /// @param what names the exchange in errors; outlives the call
+  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks have
+  /// made
+  ///   different visits outside the schedule
   std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
     if (shares.alone()) return {words.begin(), words.end()};
     C ranks = communicator.channel(0);
-    return exchange_words<P>(ranks, exchange_rows(), compute, words, Where{"exchange", what, step});
+    std::vector<std::uint64_t> row(words.begin(), words.end());
+    row.push_back(extra_visits.value());
+    std::vector<std::uint64_t> const rows =
+        exchange_words<P>(ranks, exchange_rows(), compute, row, Where{"exchange", what, step});
+    std::vector<std::uint64_t> all;
+    for (std::size_t r = 0; r < rows.size(); r += row.size()) {
+      if (rows[r + words.size()] != rows[words.size()]) {
+        throw CommunicationError("rank " + std::to_string(r / row.size()) +
+                                 " made other visits outside the schedule than rank 0 before '" +
+                                 std::string(what) + "' in step " + std::to_string(step));
+      }
+      all.insert(all.end(), &rows[r], &rows[r] + words.size());
+    }
+    return all;
   }
 
   Units const units;                    ///< as described
@@ -144,7 +182,11 @@ class Context : Requirements<C, P> {
   ExtraSlots<Device> extra_gradients;   ///< gradients off the schedule
   Index step = 0;                       ///< steps begun so far
   Index micro_batches = 0;              ///< of the step under way; 0 in an evaluation
-  Hash issued{};                        ///< of the collectives issued since the last decision
+  std::array<Hash, 3> issued{};         ///< by channel: of the collectives since the last decision
+  Hash extra_visits{};                  ///< of all visits outside the schedule
+  bool in_pass = false;                 ///< a Pass is open
+  Index passes = 0;                     ///< training passes that the step under way is made of
+  Index passes_ended = 0;               ///< those that have ended
   Deviations deviations{};              ///< from the schedule, so far
   PhaseSeconds seconds{};               ///< host time, so far
 

@@ -125,7 +125,7 @@ class Gather {
       Layout const& layout = context_.layout;
       auto& slices = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       auto& full = held_.emplace_back(slot.template on<Parameter>(context_.gathering));
-      Where const where = context_.where("gather", u);
+      Where const where = context_.where(1, "gather", u);
       Index const trainable = layout[u].trainable;
       if (trainable > 0)
         communicator_.all_gather(slices.source(0, layout.slice(u)), full.target(0, trainable),

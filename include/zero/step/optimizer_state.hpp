@@ -60,7 +60,14 @@ class OptimizerState {
 
   /// Makes the decision of this step from the gradients that `micro_batches` micro-batches left.
   /// Does not wait.
+  /// @throws InvalidArgument when other than `micro_batches` training passes of it have ended
   void decide(Gradients<X>& gradients, Index micro_batches) {
+    if (micro_batches != context_.passes || context_.passes_ended != context_.passes) {
+      throw InvalidArgument("decide: " + std::to_string(micro_batches) +
+                            " micro-batches; of step " + std::to_string(context_.step) + " " +
+                            std::to_string(context_.passes_ended) + " of " +
+                            std::to_string(context_.passes) + " passes have ended");
+    }
     clip_(gradients, micro_batches, LearningRateOf<O>{optimizer_});
   }
 

@@ -18,7 +18,8 @@ namespace zero {
 ///   a backward one.
 /// - A visit that is not in the rest of the schedule is extra: gathered on demand; its gradients,
 ///   if the unit was reduced, are reduced and added again. All ranks must make it alike, else every
-///   rank throws within the timeout.
+///   rank throws: within the timeout where a collective is missing, else at the step's decision, or
+///   at the next exchange where the optimizer is replicated.
 /// @tparam X a Context
 /// @tparam Trains whether there is a backward
 template <class X, bool Trains>
@@ -34,9 +35,12 @@ class Pass {
   explicit Pass(Parameters<X>& parameters) requires(!Trains)
       : Pass(parameters, nullptr, MicroBatch{}) {}
   /// A training pass; the first micro-batch begins a step.
-  /// @throws InvalidArgument when the micro-batch is not one of 1 to Options::accumulation
+  /// @throws InvalidArgument when the micro-batch is not one of 1 to Options::accumulation, or not
+  ///   the next one of its step; Error, for either kind, while another pass of the context is open
   Pass(Parameters<X>& parameters, Gradients<X>& gradients, MicroBatch micro = {}) requires(Trains)
       : Pass(parameters, &gradients.reduce(), micro) {}
+  /// A training pass that was not ended leaves its step undecidable.
+  ~Pass() { close(); }
   Pass(Pass const&) = delete;
   Pass& operator=(Pass const&) = delete;
 
@@ -86,6 +90,7 @@ class Pass {
     loss_.end();
     decision_.end();
     rethrow();
+    if (close() && Trains) ++context_.passes_ended;
   }
 
   /// For leases.
@@ -115,14 +120,34 @@ class Pass {
                             std::to_string(micro.count) + "; the context was made for 1 to " +
                             std::to_string(context_.options.accumulation));
     }
+    if (context_.in_pass) throw Error("pass: another pass of this context is still open");
+    if (Trains && micro.number > 0 &&
+        (micro.number != context_.passes_ended || micro.count != context_.passes)) {
+      throw InvalidArgument("pass: micro-batch " + std::to_string(micro.number) + " of " +
+                            std::to_string(micro.count) + "; of this step " +
+                            std::to_string(context_.passes_ended) + " of " +
+                            std::to_string(context_.passes) + " passes have ended");
+    }
     visits_ = Trains ? timeline.visits() : timeline.forward_visits();
-    if (Trains && micro.number == 0) ++context_.step;
+    if (Trains && micro.number == 0) {
+      ++context_.step;
+      context_.passes = micro.count;
+      context_.passes_ended = 0;
+    }
     context_.micro_batches = Trains ? micro.count : 0;
     gather_.begin(visits_);
     if constexpr (Trains) reduce_->begin(micro.number == 0, micro.number + 1 == micro.count);
     loss_ = context_.loss().template on<double>(context_.compute);
     if (micro.number == 0) fill_zero(context_.compute, loss_.view(0, 1));
     decision_ = context_.decision().template on<Decision>(context_.compute);
+    context_.in_pass = true;
+  }
+
+  /// @return whether it was open
+  bool close() noexcept {
+    if (std::exchange(closed_, true)) return false;
+    context_.in_pass = false;
+    return true;
   }
 
   void rethrow() {
@@ -149,7 +174,7 @@ class Pass {
       }
       if (phase == Phase::forward && v.phase == Phase::backward) break;
     }
-    ++context_.deviations.extra_visits;
+    context_.extra_visit(phase, unit);
     return -1;
   }
 
@@ -178,6 +203,7 @@ class Pass {
   int cursor_ = 0;
   int visits_ = 0;
   int leases_ = 0;
+  bool closed_ = false;
   bool failed_ = false;
   std::exception_ptr error_;
 };

@@ -48,7 +48,7 @@ class Publish {
       Index const slice = context_.layout.slice(u);
       auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       communicator_.all_gather(claim.source(context_.layout.slice_begin(u, context_.rank()), slice),
-                               claim.target(0, n), context_.where("publish", u));
+                               claim.target(0, n), context_.where(1, "publish", u));
     }
     group.end();
     held_.clear();

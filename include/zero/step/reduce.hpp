@@ -225,7 +225,7 @@ class Reduce {
   /// In place the sums stay in the slot; else they go into what is kept.
   void send(int u, Claim<G, D>& gradients, bool in_place) {
     Index const n = context_.layout[u].trainable;
-    Where const where = context_.where("reduce", u);
+    Where const where = context_.where(2, "reduce", u);
     if constexpr (S::shards_optimizer) {
       if (in_place || context_.shares.accumulates()) {
         communicator_.reduce_scatter(gradients.source(0, n), gradients.target(own_begin(u), own(u)),

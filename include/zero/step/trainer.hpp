@@ -5,7 +5,6 @@
 
 #include <zero/step/pass.hpp>
 
-#include <initializer_list>
 #include <ranges>
 #include <span>
 #include <string>
@@ -104,9 +103,17 @@ class Trainer {
 
   /// This rank's mean loss over the micro-batches of the last step, or the loss of the last
   /// evaluation; waits.
+  /// @throws Error before the first step or evaluation; as decision
   double loss() {
+    if (losses_ == 0) throw Error("loss: there was no step and no evaluation yet");
     double sum = 0;
-    read(context_.loss(), sum);
+    Decision d;
+    context_.guarded([&] {
+      read(context_.loss(), sum);
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_same(d);
+    });
     return sum / static_cast<double>(losses_);
   }
   /// The mean of loss() over ranks, added in rank order; waits, and every rank calls it.
@@ -120,23 +127,26 @@ class Trainer {
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
-  /// @throws CommunicationError when the ranks' records show that they issued different collectives
+  /// @throws CommunicationError when the ranks' records show that they did not do the same
   Decision decision() {
     Decision d;
-    read(context_.decision(), d);
-    if (d.diverged_rank >= 0) {
-      throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
-                               " issued other collectives than rank 0 before step " +
-                               std::to_string(context_.step) + " was decided");
-    }
+    context_.guarded([&] {
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_same(d);
+    });
     return d;
   }
   /// Waits for all work; rethrows what failed in it.
+  /// @throws as decision
   void synchronize() {
     context_.guarded([&] {
       context_.gathering.synchronize();
       context_.reducing.synchronize();
-      context_.compute.synchronize();
+      Decision d;
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_same(d);
     });
   }
 
@@ -183,14 +193,11 @@ class Trainer {
     }
   }
 
+  /// Enqueues; `to` is there once compute has been waited for.
   template <class T>
   void read(Slot<Device>& slot, T& to) {
-    context_.guarded([&] {
-      auto claim = slot.template on<T>(context_.compute);
-      copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
-      claim.end();
-      context_.wait();
-    });
+    auto claim = slot.template on<T>(context_.compute);
+    copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
   }
 
   M model_;
@@ -198,7 +205,7 @@ class Trainer {
   Parameters<Context> parameters_;
   Gradients<Context> gradients_;
   OptimizerState<Context, O> state_;
-  Index losses_ = 1;
+  Index losses_ = 0;                   // over which the loss is summed; 0: none yet
   std::vector<Batch const*> batches_;  // kept, so that a step allocates nothing
 };
 
