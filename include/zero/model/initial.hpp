@@ -17,10 +17,13 @@ namespace zero {
 /// same values at every stage, world and rank.
 class Initial {
  public:
+  /// The same everywhere.
   static Initial constant(double value) { return {Kind::constant, value, 0}; }
+  /// Independent normal values, keyed by seed, tensor and element.
   static Initial normal(double standard_deviation, double mean = 0) {
     return {Kind::normal, mean, standard_deviation};
   }
+  /// In [low, high).
   static Initial uniform(double low, double high) { return {Kind::uniform, low, high}; }
   /// value(element) with the element's number in the tensor, row-major, from 0; must be the same on
   /// every rank.
@@ -33,6 +36,9 @@ class Initial {
   /// Zeros.
   Initial() = default;
 
+  /// The value of one element.
+  /// @param seed Options::seed
+  /// @param tensor,element numbers in the model and, row-major, in the tensor
   float value(std::uint64_t seed, Index tensor, Index element) const {
     switch (kind_) {
       case Kind::constant:

@@ -11,15 +11,16 @@ namespace zero {
 /// and ended when the process exits; where the program has started it, it stays the program's.
 /// Everything stays on the thread that launches.
 struct Mpi {
-  using Communicator = MpiCommunicator<PollingHost>;
+  using Communicator = MpiCommunicator<PollingHost>;  ///< of a rank
 
   /// This process as one rank.
   class World {
    public:
+    /// @param ranks the joined world
     explicit World(std::shared_ptr<detail::MpiRanks> ranks) : ranks_(std::move(ranks)) {}
 
-    int rank() const { return ranks_->world.rank(); }
-    int size() const { return ranks_->world.size(); }
+    int rank() const { return ranks_->world.rank(); }  ///< of this process
+    int size() const { return ranks_->world.size(); }  ///< processes of the world
 
     /// Runs f(communicator) and returns when every rank's has returned.
     /// @throws what f throws, after the others were told; CommunicationError when another rank

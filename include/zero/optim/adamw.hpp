@@ -14,28 +14,32 @@ namespace zero {
 /// w -= lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w).
 /// Bias corrections are computed in double, everything else in float.
 struct AdamW {
-  float lr = 1e-3f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0.01f;
-  LearningRate schedule{};
+  float lr = 1e-3f;            ///< largest learning rate
+  float beta1 = 0.9f;          ///< decay of the first moment
+  float beta2 = 0.999f;        ///< decay of the second moment
+  float eps = 1e-8f;           ///< added to the root of the second moment
+  float weight_decay = 0.01f;  ///< decoupled, times learning rate and Tensor::decay
+  LearningRate schedule{};     ///< multiple of lr by update number
 
-  static constexpr int num_states = 2;
+  static constexpr int num_states = 2;  ///< float moments an element: first, second
 
+  /// What an update needs of its number alone.
   struct Constants {
     float m_correction;  ///< 1 / (1 - beta1^t)
     float v_correction;  ///< 1 / (1 - beta2^t)
   };
 
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }
+  /// Of update t, from 1; computed in double.
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     double const n = static_cast<double>(t);
     return {static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta1), n))),
             static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta2), n)))};
   }
+  /// Moves the moments and returns what the rate multiplies; `decay` is the tensor's multiplier.
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     states[0] = beta1 * states[0] + (1.0f - beta1) * gradient;

@@ -61,7 +61,7 @@ inline constexpr Index norm_record_doubles = 4;
 
 /// What a decision depends on beside the records.
 struct DecisionInputs {
-  Index ranks = 1;
+  Index ranks = 1;           ///< of the world
   double clip = 0;           ///< largest norm, 0 for none
   double contributions = 1;  ///< ranks averaged over x micro-batches: the divisor of the mean
   LossScale loss_scale{};
@@ -86,7 +86,9 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 }  // namespace detail
 
 /// Turns the records of all ranks, in rank order, into this step's decision.
-/// @param previous the decision of the step before, replaced
+/// @param decision of the step before, replaced by this one
+/// @param records [ranks, norm_record_doubles]
+/// @param inputs what else it depends on
 /// @param learning_rate (Index update, from 1) -> float
 template <class LearningRate>
 ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, DecisionInputs inputs,

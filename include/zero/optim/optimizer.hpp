@@ -33,7 +33,8 @@ concept Optimizer = std::is_trivially_copyable_v<O> &&
 /// An optimizer's learning rate as a function of the update number, for decide().
 template <Optimizer O>
 struct LearningRateOf {
-  O optimizer;
+  O optimizer;  ///< asked for its rate
+  /// Rate of update t, from 1.
   ZERO_HOST_DEVICE float operator()(Index t) const { return optimizer.learning_rate(t); }
 };
 
@@ -41,7 +42,7 @@ struct LearningRateOf {
 /// @tparam G type of the gradients; @tparam P type of the parameters; @tparam D device
 template <class O, class G, class P, class D>
 struct Update {
-  O optimizer;
+  O optimizer;                 ///< copied into the kernel
   View<G const, D> gradients;  ///< [n], sums over ranks and micro-batches
   View<float, D> weights;      ///< [n], the float weights
   View<float, D> states;       ///< [num_states, n]

@@ -27,6 +27,7 @@ struct Policies {
   static_assert((Policy<P> && ...),
                 "Policies: every argument must be a policy, such as Sharded<3> or Bf16Mixed; "
                 "Options come before the policies");
+  /// How many policies of a kind the pack has.
   static constexpr int count([[maybe_unused]] PolicyKind kind) {
     return (0 + ... + int{P::kind == kind});
   }
@@ -34,7 +35,9 @@ struct Policies {
                 "Policies: more than one sharding policy was given");
   static_assert(count(PolicyKind::precision) <= 1, "Policies: more than one precision was given");
 
+  /// The one given, or Sharded<0>.
   using Sharding = typename detail::Pick<PolicyKind::sharding, Sharded<0>, P...>::type;
+  /// The one given, or Fp32.
   using Precision = typename detail::Pick<PolicyKind::precision, Fp32, P...>::type;
   static_assert(ShardingPolicy<Sharding>,
                 "Policies: a sharding policy needs shards_optimizer, shards_gradients, "

@@ -11,21 +11,21 @@ namespace zero {
 
 /// Everything in float; the parameters are their own master.
 struct Fp32 {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "fp32";
-  using Parameter = float;
-  using Gradient = float;
-  static constexpr bool has_master = false;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it decides
+  static constexpr char const* name = "fp32";                ///< in reports
+  using Parameter = float;                                   ///< on the device and on the wire
+  using Gradient = float;                                    ///< on the device and on the wire
+  static constexpr bool has_master = false;                  ///< they are their own master
 };
 
 /// bfloat16 parameters and gradients, float master weights (Micikevicius et al., Mixed Precision
 /// Training, ICLR 2018).
 struct Bf16Mixed {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "bf16";
-  using Parameter = bf16;
-  using Gradient = bf16;
-  static constexpr bool has_master = true;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it decides
+  static constexpr char const* name = "bf16";                ///< in reports
+  using Parameter = bf16;                                    ///< on the device and on the wire
+  using Gradient = bf16;                                     ///< on the device and on the wire
+  static constexpr bool has_master = true;                   ///< float weights behind them
 };
 
 /// IEEE half precision parameters and gradients, float master weights; the loss is scaled, by

@@ -97,12 +97,15 @@ class JsonLine {
   JsonLine& add(std::string_view key, T value) {
     return put(key, value ? "true" : "false");
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, std::string_view value) {
     return put(key, detail::json_string(value));
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, char const* value) {
     return add(key, std::string_view(value));
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, std::string const& value) {
     return add(key, std::string_view(value));
   }

@@ -73,6 +73,7 @@ struct MemoryTable {
     return out;
   }
 
+  /// Writes the table, a line a buffer.
   friend std::ostream& operator<<(std::ostream& os, MemoryTable const& table) {
     return os << table.text();
   }

@@ -32,7 +32,11 @@ namespace zero {
 /// Writes one row a step to a file of its own. One rank holds it; not for several threads at once.
 class Metrics {
  public:
-  enum class Format { json_lines, csv };
+  /// How a row is written.
+  enum class Format {
+    json_lines,  ///< an object a line
+    csv          ///< a line of names, then a line of values a row
+  };
 
   /// What the ending of a path asks for.
   /// @throws InvalidArgument when it is neither .jsonl nor .csv.

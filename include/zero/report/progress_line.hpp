@@ -19,9 +19,11 @@ namespace zero {
 /// One step in words, for a log or for a terminal of any width.
 class ProgressLine {
  public:
+  /// @param record what is told
   /// @param total the last step, or 0 when it is not known: then there is no bar and no time left
   /// @param tokens_per_s left out unless above 0
   /// @param seconds estimated until the last step; at the last step, what the run took
+  /// @param look what the reader can show
   ProgressLine(StepRecord const& record, Index total, double tokens_per_s, double seconds,
                Screen::Look look)
       : look_(look),

@@ -122,21 +122,25 @@ concept HasParts = requires(T& trainer) {
   trainer.optimizer_state();
 };
 
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_weights(T& trainer, F f) {
   trainer.synchronize();
   read_weights(trainer.parameters(), trainer.optimizer_state(), f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_state(T& trainer, int k, F f) {
   trainer.synchronize();
   read_state(trainer.optimizer_state(), k, f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_frozen(T& trainer, F f) {
   trainer.synchronize();
   read_frozen(trainer.parameters(), f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T>
 std::uint64_t parameters_hash(T& trainer) {
   trainer.synchronize();

@@ -17,12 +17,14 @@ namespace zero {
 template <class X>
 class Clip {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
+  using C = typename X::Communicator;  ///< of the ranks
+  using D = typename X::Device;        ///< of this rank
 
+  /// @param context outlives this
   explicit Clip(X& context) : context_(context), communicator_(context.communicator.channel(0)) {}
 
   /// Replaces the decision with that of this step.
+  /// @param gradients reduced
   /// @param micro_batches that were given, the same count on every rank
   /// @param learning_rate (Index update) -> float, copied to the device
   template <class LearningRate>

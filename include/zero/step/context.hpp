@@ -24,13 +24,13 @@ namespace zero {
 template <Communicator C, class P>
 class Context : Requirements<C, P> {
  public:
-  using Communicator = C;
-  using Policy = P;
-  using Device = typename C::Device;
-  using Sharding = typename P::Sharding;
-  using Parameter = typename P::Precision::Parameter;
-  using Gradient = typename P::Precision::Gradient;
-  static constexpr bool has_master = P::Precision::has_master;
+  using Communicator = C;                                       ///< of the ranks
+  using Policy = P;                                             ///< the bundle
+  using Device = typename C::Device;                            ///< of this rank
+  using Sharding = typename P::Sharding;                        ///< who keeps what
+  using Parameter = typename P::Precision::Parameter;           ///< type on device and wire
+  using Gradient = typename P::Precision::Gradient;             ///< type on device and wire
+  static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
 
   /// Plans everything, compares the plan with the other ranks', allocates the tables. Every rank
   /// makes its context with equal units, schedule and options.
@@ -112,17 +112,18 @@ class Context : Requirements<C, P> {
     }
   }
 
-  Device& device() const { return communicator.device(); }
-  int rank() const { return communicator.rank(); }
-  int world() const { return communicator.size(); }
+  Device& device() const { return communicator.device(); }  ///< of this rank
+  int rank() const { return communicator.rank(); }          ///< of this process or thread
+  int world() const { return communicator.size(); }         ///< ranks
+  /// As described.
   std::string_view unit_name(Index u) const { return layout[static_cast<int>(u)].name; }
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
-  Slot<Device>& loss() { return tables[1]; }
-  Slot<Device>& records() { return tables[2]; }
-  Slot<Device>& exchange_rows() { return tables[3]; }
-  Slot<Device>& segments(int u) { return tables[4 + u]; }
+  Slot<Device>& loss() { return tables[1]; }           ///< one double: the sum over micro-batches
+  Slot<Device>& records() { return tables[2]; }        ///< [world, 4] doubles
+  Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
+  Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
 
   /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
   /// a hash of its own: how the channels' collectives interleave may differ between ranks.
@@ -178,29 +179,29 @@ class Context : Requirements<C, P> {
     return all;
   }
 
-  Units const units;
-  Options const options;
-  LossScale const loss_scale;
-  Layout const layout;
-  Shares const shares;
-  Timeline const timeline;
-  MemoryPlan const plan;
-  C const communicator;
-  typename Device::Stream compute;    ///< the model's work, clip and update; channel 0
-  typename Device::Stream gathering;  ///< gathers and publications; channel 1
-  typename Device::Stream reducing;   ///< reductions; channel 2
-  SlotArray<Device> tables;
-  ExtraSlots<Device> extra_parameters;
-  ExtraSlots<Device> extra_gradients;
-  Index step = 0;                ///< steps begun so far
-  Index micro_batches = 0;       ///< of the step under way; 0 in an evaluation
-  std::array<Hash, 3> issued{};  ///< by channel: of the collectives since the last decision
-  Hash extra_visits{};           ///< of all visits outside the schedule
-  bool in_pass = false;          ///< a Pass is open
-  Index passes = 0;              ///< training passes that the step under way is made of
-  Index passes_ended = 0;        ///< those that have ended
-  Deviations deviations{};
-  PhaseSeconds seconds{};
+  Units const units;                    ///< as described
+  Options const options;                ///< as given
+  LossScale const loss_scale;           ///< as given, or what the precision needs
+  Layout const layout;                  ///< who owns what
+  Shares const shares;                  ///< what this rank keeps
+  Timeline const timeline;              ///< what is communicated when
+  MemoryPlan const plan;                ///< every buffer, in bytes
+  C const communicator;                 ///< all ranks; channels are made from it
+  typename Device::Stream compute;      ///< the model's work, clip and update; channel 0
+  typename Device::Stream gathering;    ///< gathers and publications; channel 1
+  typename Device::Stream reducing;     ///< reductions; channel 2
+  SlotArray<Device> tables;             ///< small, by the names above
+  ExtraSlots<Device> extra_parameters;  ///< gathers off the schedule
+  ExtraSlots<Device> extra_gradients;   ///< gradients off the schedule
+  Index step = 0;                       ///< steps begun so far
+  Index micro_batches = 0;              ///< of the step under way; 0 in an evaluation
+  std::array<Hash, 3> issued{};         ///< by channel: of the collectives since the last decision
+  Hash extra_visits{};                  ///< of all visits outside the schedule
+  bool in_pass = false;                 ///< a Pass is open
+  Index passes = 0;                     ///< training passes that the step under way is made of
+  Index passes_ended = 0;               ///< those that have ended
+  Deviations deviations{};              ///< from the schedule, so far
+  PhaseSeconds seconds{};               ///< host time, so far
 
  private:
   void check_limit() const {
@@ -256,6 +257,6 @@ class Context : Requirements<C, P> {
 };
 
 template <Model M, Communicator C, Optimizer O, Policy... Q>
-Context(M, C, O, Options, Q...) -> Context<C, Policies<Q...>>;
+Context(M, C, O, Options, Q...) -> Context<C, Policies<Q...>>;  ///< from its parts
 
 }  // namespace zero

@@ -19,7 +19,10 @@ namespace zero {
 /// all_reduce of a zeroed row with one entry a rank, 8 gradient elements a word, each a byte, which
 /// every type holds exactly.
 /// @tparam P a Policies<...>
+/// @param communicator,stream that carry the collective
 /// @param rows a slot of the size that MemoryPlan gives it
+/// @param words,where at most max_exchanged_words, as many on every rank; what they are for
+/// @throws InvalidArgument for more words; CommunicationError
 template <class P, Communicator C>
 std::vector<std::uint64_t> exchange_words(C& communicator, Slot<typename C::Device>& rows,
                                           typename C::Device::Stream& stream,

@@ -15,11 +15,11 @@ namespace zero {
 template <class X>
 class Gather {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using C = typename X::Communicator;       ///< of the ranks
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< on the wire
 
-  /// @param kept one slot a unit: the parameters that this rank keeps; outlives this
+  /// @param context,kept outlive this; kept: one slot a unit, the parameters this rank keeps
   Gather(X& context, SlotArray<D>& kept)
       : context_(context),
         kept_(kept),

@@ -21,15 +21,18 @@ inline constexpr Index max_exchanged_words = 16;
 /// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss and its
 /// mark, norm records, exchange, then segments, one a unit.
 struct MemoryPlan {
-  PlannedBuffer parameters{"parameters"};
-  PlannedBuffer gradients{"gradients"};
-  PlannedBuffer accumulators{"accumulators"};
+  PlannedBuffer parameters{"parameters"};      ///< one slot a unit
+  PlannedBuffer gradients{"gradients"};        ///< reduced, one slot a unit
+  PlannedBuffer accumulators{"accumulators"};  ///< float sums, one slot a unit
+  /// Master weights and states, two slots a unit.
   PlannedBuffer optimizer_state{"optimizer state"};
-  PlannedBuffer gather_slots{"gather slots"};
-  PlannedBuffer gradient_slots{"gradient slots"};
-  PlannedBuffer tables{"tables"};
+  PlannedBuffer gather_slots{"gather slots"};      ///< full parameters in use
+  PlannedBuffer gradient_slots{"gradient slots"};  ///< full gradients in use
+  PlannedBuffer tables{"tables"};                  ///< decision, loss, records, words, segments
 
   MemoryPlan() = default;
+  /// Of one rank, from what it owns and when.
+  /// @throws InvalidArgument for bytes beyond 64 bits
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
     Facts const& f = shares.facts();
     // More than any buffer below has, so that no size can overflow.
@@ -57,6 +60,7 @@ struct MemoryPlan {
     return {&parameters,   &gradients,      &accumulators, &optimizer_state,
             &gather_slots, &gradient_slots, &tables};
   }
+  /// Of all buffers.
   Index total_bytes() const {
     Index n = 0;
     for (PlannedBuffer const* b : buffers()) n += b->bytes;

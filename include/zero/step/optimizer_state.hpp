@@ -14,8 +14,8 @@ namespace zero {
 template <class X, Optimizer O>
 class OptimizerState {
  public:
-  using Context = X;
-  using D = typename X::Device;
+  using Context = X;             ///< what it is made from
+  using D = typename X::Device;  ///< of this rank
   static_assert(CanUpdate<D, O, typename X::Parameter, typename X::Gradient>,
                 "zero: the communicator's device lacks start_record, mark_not_finite, decide or "
                 "update for this optimizer; see zero/optim/optimizer.hpp");
@@ -55,8 +55,8 @@ class OptimizerState {
   OptimizerState(OptimizerState const&) = delete;
   OptimizerState& operator=(OptimizerState const&) = delete;
 
-  X& context() const { return context_; }
-  O const& optimizer() const { return optimizer_; }
+  X& context() const { return context_; }            ///< what it was made from
+  O const& optimizer() const { return optimizer_; }  ///< as given
 
   /// Makes the decision of this step from the gradients that `micro_batches` micro-batches left.
   /// Does not wait.
@@ -83,7 +83,7 @@ class OptimizerState {
   Slot<D>& master_slot(int u) { return slots_[2 * u]; }
   /// The optimizer's numbers, [num_states, Shares::owned(u)].
   Slot<D>& state_slot(int u) { return slots_[2 * u + 1]; }
-  Index num_segments(int u) const { return num_segments_[at(u)]; }
+  Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
  private:
   X& context_;
@@ -94,6 +94,6 @@ class OptimizerState {
 };
 
 template <class X, Optimizer O>
-OptimizerState(X&, O) -> OptimizerState<X, O>;
+OptimizerState(X&, O) -> OptimizerState<X, O>;  ///< of a context
 
 }  // namespace zero

@@ -15,9 +15,9 @@ namespace zero {
 template <class X>
 class Parameters {
  public:
-  using Context = X;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using Context = X;                        ///< what it is made from
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< type on device and wire
 
   /// Allocates and initialises. @throws OutOfMemory
   explicit Parameters(X& context)
@@ -44,10 +44,10 @@ class Parameters {
   Parameters(Parameters const&) = delete;
   Parameters& operator=(Parameters const&) = delete;
 
-  X& context() const { return context_; }
+  X& context() const { return context_; }  ///< what it was made from
   /// What this rank keeps of a unit, Shares::parameters(u) elements.
   Slot<D>& kept(int u) { return kept_[u]; }
-  Gather<X>& gather() { return gather_; }
+  Gather<X>& gather() { return gather_; }  ///< the phase
   /// Sends updated slices to the ranks that keep replicas; to be called after
   /// OptimizerState::update.
   void publish() { publish_(); }
@@ -71,6 +71,6 @@ void write_initial(X& context, int u, bool trainable, Index begin, View<T, typen
 }
 
 template <class X>
-Parameters(X&) -> Parameters<X>;
+Parameters(X&) -> Parameters<X>;  ///< of a context
 
 }  // namespace zero

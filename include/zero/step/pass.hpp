@@ -25,11 +25,11 @@ namespace zero {
 template <class X, bool Trains>
 class Pass {
  public:
-  static constexpr bool trains = Trains;
-  using Context = X;
-  using Device = typename X::Device;
-  using Parameter = typename X::Parameter;
-  using Gradient = typename X::Gradient;
+  static constexpr bool trains = Trains;    ///< a backward follows
+  using Context = X;                        ///< what it is made from
+  using Device = typename X::Device;        ///< of this rank
+  using Parameter = typename X::Parameter;  ///< of a lease's elements
+  using Gradient = typename X::Gradient;    ///< of a lease's elements
 
   /// A forward-only pass.
   explicit Pass(Parameters<X>& parameters) requires(!Trains)
@@ -77,7 +77,7 @@ class Pass {
   }
   /// The stream on which the model enqueues its work.
   typename Device::Stream& stream() { return context_.compute; }
-  X& context() const { return context_; }
+  X& context() const { return context_; }  ///< what it was made from
 
   /// Ends the pass: performs the visits that are left, empty.
   /// @throws Error when a lease is still open; what a lease's end could not throw
@@ -101,9 +101,10 @@ class Pass {
 
   /// For leases.
   Gather<X>& gather() { return gather_; }
-  Reduce<X>& reduce() requires(Trains) { return *reduce_; }
-  void lease_begins() { ++leases_; }
-  void lease_ends() noexcept { --leases_; }
+  Reduce<X>& reduce() requires(Trains) { return *reduce_; }  ///< the phase
+  void lease_begins() { ++leases_; }                         ///< told by a lease
+  void lease_ends() noexcept { --leases_; }                  ///< told by a lease
+  /// Told by a lease: the model adds nothing more in this visit.
   void gradients_end(int u, int visit) noexcept {
     try {
       reduce_->close(u, visit);
@@ -216,10 +217,10 @@ class Pass {
 };
 
 template <class X>
-Pass(Parameters<X>&) -> Pass<X, false>;
+Pass(Parameters<X>&) -> Pass<X, false>;  ///< forward only
 template <class X>
-Pass(Parameters<X>&, Gradients<X>&) -> Pass<X, true>;
+Pass(Parameters<X>&, Gradients<X>&) -> Pass<X, true>;  ///< trains
 template <class X>
-Pass(Parameters<X>&, Gradients<X>&, MicroBatch) -> Pass<X, true>;
+Pass(Parameters<X>&, Gradients<X>&, MicroBatch) -> Pass<X, true>;  ///< trains
 
 }  // namespace zero

@@ -12,10 +12,10 @@ namespace zero {
 /// Instantiating it checks a communicator against a policy bundle.
 template <Communicator C, class P>
 struct Requirements {
-  using S = typename P::Sharding;
-  using Parameter = typename P::Precision::Parameter;
-  using Gradient = typename P::Precision::Gradient;
-  using D = typename C::Device;
+  using S = typename P::Sharding;                      ///< who keeps what
+  using Parameter = typename P::Precision::Parameter;  ///< on the wire
+  using Gradient = typename P::Precision::Gradient;    ///< on the wire
+  using D = typename C::Device;                        ///< that the ranks bring
 
   static_assert(S::optimizer_tier == Tier::device && S::parameter_tier == Tier::device,
                 "zero: tiers other than OnDevice are not built into this version; use "

@@ -12,15 +12,15 @@ namespace zero {
 
 /// The facts of a policy bundle and an optimizer, as values.
 struct Facts {
-  bool shards_optimizer = false;
-  bool shards_gradients = false;
-  bool shards_parameters = false;
-  Index parameter_bytes = 4;
-  Index gradient_bytes = 4;
-  bool has_master = false;
-  Index num_states = 0;
-  bool fp16_parameters = false;  // as long as bf16 and another type
-  bool fp16_gradients = false;
+  bool shards_optimizer = false;   ///< from stage 1
+  bool shards_gradients = false;   ///< from stage 2
+  bool shards_parameters = false;  ///< from stage 3
+  Index parameter_bytes = 4;       ///< of one element
+  Index gradient_bytes = 4;        ///< of one element
+  bool has_master = false;         ///< float weights behind the parameters
+  Index num_states = 0;            ///< floats of optimizer state an element
+  bool fp16_parameters = false;    ///< as long as bf16, and another type
+  bool fp16_gradients = false;     ///< likewise
 
   /// @tparam P a Policies<...>
   template <class P>
@@ -38,9 +38,11 @@ struct Facts {
             std::same_as<typename R::Gradient, fp16>};
   }
 
+  /// 0 to 3.
   constexpr int stage() const {
     return int{shards_optimizer} + int{shards_gradients} + int{shards_parameters};
   }
+  /// Equal where all facts are.
   std::uint64_t hash() const {
     return Hash()
         .add(Index{stage()})
@@ -57,6 +59,7 @@ struct Facts {
 /// One rank's share of every unit. Refers to the layout, which outlives it.
 class Shares {
  public:
+  /// `layout` outlives this.
   Shares(Layout const& layout, Facts const& facts, Options const& options)
       : layout_(&layout),
         facts_(facts),
@@ -67,7 +70,7 @@ class Shares {
     boundary_ = options.reduction.value_or(unset) == Reduction::boundary;
   }
 
-  Facts const& facts() const { return facts_; }
+  Facts const& facts() const { return facts_; }  ///< as given
   /// One rank only: no collective is issued.
   bool alone() const { return alone_; }
   /// Float accumulators exist.
@@ -99,6 +102,7 @@ class Shares {
   Index frozen_begin(int u) const {
     return sharded_parameters(u) ? layout_->slice(u) : (*layout_)[u].trainable;
   }
+  /// Only slices are kept.
   bool sharded_parameters(int u) const { return facts_.shards_parameters && !resident(u); }
 
   /// Elements whose optimizer state is kept, and that are updated here.

@@ -33,12 +33,12 @@ class Trainer {
                 "copyable; see zero/optim/optimizer.hpp");
 
  public:
-  using Context = zero::Context<C, P>;
-  using Device = typename C::Device;
-  using Parameter = typename Context::Parameter;
-  using Training = Pass<Context, true>;
-  using Evaluating = Pass<Context, false>;
-  using Batch = typename M::Batch;
+  using Context = zero::Context<C, P>;            ///< what the parts are made from
+  using Device = typename C::Device;              ///< of this rank
+  using Parameter = typename Context::Parameter;  ///< type on device and wire
+  using Training = Pass<Context, true>;           ///< what step() hands the model
+  using Evaluating = Pass<Context, false>;        ///< what evaluate() hands the model
+  using Batch = typename M::Batch;                ///< one micro-batch
   static_assert(ModelFor<M, Training>,
                 "Trainer: the model must be callable as model(pass, batch) with a training pass");
   static_assert(ModelFor<M, Evaluating>,
@@ -46,7 +46,7 @@ class Trainer {
                 "pass; put its backward "
                 "under `if constexpr (Pass::trains)`");
 
-  /// @param policies one Sharded<...>, one precision, in any order; defaults as in Policies
+  /// Last come policies: one Sharded<...>, one precision, in any order; defaults as in Policies.
   /// @throws InvalidArgument, OutOfMemory, CommunicationError, as Context
   template <Policy... Q>
   Trainer(M model, C communicator, O optimizer, Options const& options, Q...)
@@ -55,6 +55,7 @@ class Trainer {
         parameters_(context_),
         gradients_(context_),
         state_(context_, optimizer) {}
+  /// With default options; errors as above.
   template <Policy... Q>
   Trainer(M model, C communicator, O optimizer, Q... policies)
       : Trainer(std::move(model), std::move(communicator), optimizer, Options{}, policies...) {}
@@ -151,12 +152,12 @@ class Trainer {
     });
   }
 
-  M& model() { return model_; }
-  Context& context() { return context_; }
-  Parameters<Context>& parameters() { return parameters_; }
-  Gradients<Context>& gradients() { return gradients_; }
-  OptimizerState<Context, O>& optimizer_state() { return state_; }
-  MemoryPlan const& plan() const { return context_.plan; }
+  M& model() { return model_; }                              ///< its own copy
+  Context& context() { return context_; }                    ///< plan, counters, seconds, streams
+  Parameters<Context>& parameters() { return parameters_; }  ///< one of its parts
+  Gradients<Context>& gradients() { return gradients_; }     ///< one of its parts
+  OptimizerState<Context, O>& optimizer_state() { return state_; }  ///< one of its parts
+  MemoryPlan const& plan() const { return context_.plan; }          ///< bytes of this rank
 
  private:
   void step_over(std::span<Batch const* const> micro_batches) {
@@ -211,8 +212,8 @@ class Trainer {
 };
 
 template <class M, class C, class O, class... Q>
-Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;  ///< with default options
 template <class M, class C, class O, class... Q>
-Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;  ///< with options
 
 }  // namespace zero

@@ -11,8 +11,8 @@ namespace zero {
 template <class X>
 class Gradients;
 
+/// Updates unit u's owned elements of `parameters` with `state`, an OptimizerState.
 /// Communication: none. Ordering: on the compute stream, after the decision.
-/// @param state an OptimizerState
 template <class State, class X>
 void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
   X& context = state.context();
