@@ -11,7 +11,12 @@
 #include <zero/launch/threads.hpp>      // launch<Threads>
 #include <zero/model/model.hpp>         // tensors, units, visits, the Model concept
 #include <zero/model/sample_order.hpp>  // a rank's part of an epoch
+#include <zero/optim/adagrad.hpp>       // Adagrad
+#include <zero/optim/adam.hpp>          // Adam, with L2 regularisation
 #include <zero/optim/adamw.hpp>         // AdamW
+#include <zero/optim/lamb.hpp>          // Lamb
+#include <zero/optim/lion.hpp>          // Lion
+#include <zero/optim/sgd.hpp>           // Sgd, with momentum and Nesterov
 #include <zero/policy/options.hpp>      // run-time options
 #include <zero/policy/policies.hpp>     // Sharded<Stage, Offload>, precisions
 #include <zero/report/metrics.hpp>      // a row a step

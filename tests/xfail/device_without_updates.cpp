@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expected-error: zero: the communicator's device lacks start_record, decide or update for this
-// expected-error: optimizer; see zero/optim/optimizer.hpp
+// expected-error: optimizer, or measure_norms for its trust ratios; see zero/optim/optimizer.hpp
 
 #include <archetypes/trainer.hpp>
 

@@ -3,6 +3,7 @@
 // The host as a device: ordinary memory, and streams that run work where it is enqueued.
 
 #include <zero/device/device.hpp>
+#include <zero/device/host_workers.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -64,6 +65,11 @@ struct HostEvent {};
 class HostStream {
  public:
   using Event = HostEvent;
+
+  HostStream() = default;
+  /// @param workers that share what work can be shared
+  explicit HostStream(std::shared_ptr<HostWorkers> workers) : workers_(std::move(workers)) {}
+
   template <class F>
   void enqueue(F&& work) {
     std::forward<F>(work)();
@@ -72,11 +78,22 @@ class HostStream {
   void wait(Event const&) {}
   void synchronize() {}
   void check() {}
+  std::shared_ptr<HostWorkers> const& workers() const { return workers_; }
+
+ private:
+  std::shared_ptr<HostWorkers> workers_;
 };
 
-/// Ordinary memory; the host may dereference views of it.
+/// Ordinary memory; the host may dereference views of it. Work is done by the thread that enqueues
+/// it, unless the device was made with threads of its own: these share optimizer updates, whose
+/// bits do not depend on their number. Ranks that are threads have a core each already, so none is
+/// the default.
 class Host {
  public:
+  Host() = default;
+  /// @param threads that share updates, the calling one included @throws InvalidArgument below 1
+  explicit Host(int threads) : workers_(std::make_shared<HostWorkers>(threads)) {}
+
   static constexpr bool host_memory = true;
   using Stream = HostStream;
   using Event = HostEvent;
@@ -87,12 +104,13 @@ class Host {
     return address;
   }
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, ledger_}; }
-  Stream stream() { return {}; }
+  Stream stream() { return Stream(workers_); }
   Event event() { return {}; }
   Ledger& ledger() { return *ledger_; }
 
  private:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::shared_ptr<HostWorkers> workers_;
 };
 
 static_assert(RunsHostCode<Host>);

@@ -29,18 +29,23 @@ class Context : Requirements<C, P> {
   using Sharding = typename P::Sharding;
   using Parameter = typename P::Precision::Parameter;
   using Gradient = typename P::Precision::Gradient;
+  using State = typename P::State::Type;
   static constexpr bool has_master = P::Precision::has_master;
+  static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
+  /// How the elements of an update lie in memory.
+  using Stored = StoredAs<Parameter, State, splits_master>;
 
   /// Plans everything, compares the plan with the other ranks', allocates the tables. Every rank
   /// makes its context with equal units, schedule and options.
   /// @throws InvalidArgument for what the descriptions or options get wrong; OutOfMemory, naming
   ///   every planned buffer, when the plan does not fit the device's limit; CommunicationError,
   ///   naming the first difference, when ranks were built differently
-  Context(Description model, C ranks, Index num_states, Options const& run_options)
+  /// @param facts Facts::of<P>(num_states, has_trust_ratio) of the optimizer
+  Context(Description model, C ranks, Facts const& facts, Options const& run_options)
       : units((validate(run_options), std::move(model.units))),
         options(run_options),
         layout(units, ranks.size()),
-        shares(layout, Facts::of<P>(num_states), options),
+        shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
         plan(layout, shares, timeline),
@@ -61,7 +66,8 @@ class Context : Requirements<C, P> {
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
   Context(M const& model, C ranks, O const&, Options const& run_options, Q...)
-      : Context(describe(model), std::move(ranks), O::num_states, run_options) {}
+      : Context(describe(model), std::move(ranks), Facts::of<P>(O::num_states, HasTrustRatio<O>),
+                run_options) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
 
@@ -113,6 +119,8 @@ class Context : Requirements<C, P> {
   Slot<Device>& records() { return tables[2]; }
   Slot<Device>& exchange_rows() { return tables[3]; }
   Slot<Device>& segments(int u) { return tables[4 + u]; }
+  /// The tensors' norms, [world, trained tensors, 2]; only where the optimizer has trust ratios.
+  Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
   /// The place of a collective, and its entry in the hash of this step's collectives.
   Where where(std::string_view phase, int u) {

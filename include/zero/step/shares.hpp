@@ -19,10 +19,14 @@ struct Facts {
   Index gradient_bytes = 4;
   bool has_master = false;
   Index num_states = 0;
+  Index master_bytes = 4;  ///< of one master weight, where there are any
+  Index state_bytes = 4;
+  bool has_trust_ratio = false;
 
   /// @tparam P a Policies<...>
+  /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
   template <class P>
-  static constexpr Facts of(Index num_states) {
+  static constexpr Facts of(Index num_states, bool has_trust_ratio = false) {
     using S = typename P::Sharding;
     using R = typename P::Precision;
     return {S::shards_optimizer,
@@ -31,7 +35,10 @@ struct Facts {
             sizeof(typename R::Parameter),
             sizeof(typename R::Gradient),
             R::has_master,
-            num_states};
+            num_states,
+            splits_master<R> ? 2 : 4,
+            sizeof(typename P::State::Type),
+            has_trust_ratio};
   }
 
   constexpr int stage() const {
@@ -44,6 +51,9 @@ struct Facts {
         .add(gradient_bytes)
         .add(Index{has_master})
         .add(num_states)
+        .add(master_bytes)
+        .add(state_bytes)
+        .add(Index{has_trust_ratio})
         .value();
   }
 };
