@@ -26,6 +26,24 @@ TEST_CASE("S01: the first update of a warm-up already has the schedule's rate") 
   }
 }
 
+TEST_CASE(
+    "S01: descent from 0 by gradients of 1 is still at 0 after the first update of a warm-up") {
+  for (int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    zero::Sgd optimizer{.lr = 1e-3f};
+    optimizer.schedule = zero::LearningRate::linear(10, 100);
+    Training training{
+        .stage = stage,
+        .world = 2,
+        .units = make_units({{3}}),
+        .optimizer = optimizer,
+        .steps = [](int) { return Steps(2, MicroBatches(1, GivenGradients::Batch(3, 1.0f))); }};
+    Outcome const outcome = train(training);
+    CHECK(same_bits(outcome.steps[0].weights, std::vector<float>(3, 0.0f)));
+    CHECK(same_bits(outcome.steps[1].weights, std::vector<float>(3, -1e-4f)));
+  }
+}
+
 TEST_CASE("S11: a schedule counts updates, not micro-batches or samples") {
   Training training = table_training(2, 2, {{10}}, 4);
   zero::AdamW optimizer = table_adamw();
