@@ -22,6 +22,11 @@
 #include <zero/policy/policies.hpp>     // Sharded<Stage, Offload>, precisions
 #include <zero/policy/options.hpp>      // run-time options
 #include <zero/optim/adamw.hpp>         // AdamW; learning-rate schedules
+#include <zero/optim/adam.hpp>          // Adam, with L2 regularisation
+#include <zero/optim/lamb.hpp>          // Lamb
+#include <zero/optim/lion.hpp>          // Lion
+#include <zero/optim/adagrad.hpp>       // Adagrad
+#include <zero/optim/sgd.hpp>           // Sgd, with momentum and Nesterov
 #include <zero/optim/momentum.hpp>      // a momentum that cycles
 
 // What is known before anything is allocated.

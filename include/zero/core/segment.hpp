@@ -17,6 +17,7 @@ struct Segment {
   Index first = 0;     ///< element of the tensor that stands at `begin`
   float decay = 1;     ///< multiplies the optimizer's weight decay
   float lr_scale = 1;  ///< multiplies the learning rate
+  Index trained = 0;   ///< number of the tensor among those that are trained
 };
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 // The host as a device: ordinary memory, and streams that run work where it is enqueued.
 
 #include <zero/device/device.hpp>
+#include <zero/device/host_workers.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -67,6 +68,11 @@ struct HostEvent {};
 class HostStream {
  public:
   using Event = HostEvent;  ///< nothing to record
+
+  HostStream() = default;
+  /// @param workers that share what work can be shared
+  explicit HostStream(std::shared_ptr<HostWorkers> workers) : workers_(std::move(workers)) {}
+
   /// Runs work() now; what it throws is thrown here.
   template <class F>
   void enqueue(F&& work) {
@@ -76,11 +82,23 @@ class HostStream {
   void wait(Event const&) {}       ///< nothing to wait for
   void synchronize() {}            ///< nothing to wait for
   void check() {}                  ///< nothing can have failed
+  /// Threads that share what work can be shared; null: none.
+  std::shared_ptr<HostWorkers> const& workers() const { return workers_; }
+
+ private:
+  std::shared_ptr<HostWorkers> workers_;
 };
 
-/// Ordinary memory; the host may dereference views of it.
+/// Ordinary memory; the host may dereference views of it. Work is done by the thread that enqueues
+/// it, unless the device was made with threads of its own: these share optimizer updates, whose
+/// bits do not depend on their number. Ranks that are threads have a core each already, so none is
+/// the default.
 class Host {
  public:
+  Host() = default;
+  /// @param threads that share updates, the calling one included @throws InvalidArgument below 1
+  explicit Host(int threads) : workers_(std::make_shared<HostWorkers>(threads)) {}
+
   static constexpr bool host_memory = true;  ///< views become spans
   using Stream = HostStream;                 ///< runs work where it is enqueued
   using Event = HostEvent;                   ///< nothing to order
@@ -93,12 +111,13 @@ class Host {
   }
   /// Throws OutOfMemory.
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, ledger_}; }
-  Stream stream() { return {}; }         ///< a stream of its own
-  Event event() { return {}; }           ///< complete
-  Ledger& ledger() { return *ledger_; }  ///< of this device and its copies
+  Stream stream() { return Stream(workers_); }  ///< a stream of its own
+  Event event() { return {}; }                  ///< complete
+  Ledger& ledger() { return *ledger_; }         ///< of this device and its copies
 
  private:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::shared_ptr<HostWorkers> workers_;
 };
 
 static_assert(RunsHostCode<Host>);

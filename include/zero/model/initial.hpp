@@ -5,6 +5,7 @@
 
 #include <zero/core/hash.hpp>
 #include <zero/core/noise.hpp>
+#include <zero/core/product.hpp>
 #include <zero/device/host_elementwise.hpp>
 
 #include <bit>
@@ -44,9 +45,9 @@ class Initial {
       case Kind::constant:
         return static_cast<float>(a_);
       case Kind::normal:
-        return static_cast<float>(a_ + b_ * noise_normal(seed, tensor, element));
+        return static_cast<float>(a_ + product(b_, noise_normal(seed, tensor, element)));
       case Kind::uniform:
-        return static_cast<float>(a_ + (b_ - a_) * noise_uniform(seed, tensor, element));
+        return static_cast<float>(a_ + product(b_ - a_, noise_uniform(seed, tensor, element)));
       case Kind::function:
         return function_(element);
     }

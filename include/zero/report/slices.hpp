@@ -55,11 +55,17 @@ void read_weights(Parameters<X>& parameters, OptimizerState<X, O>& state, F f) {
   detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
     Index const rank = context.rank();
     Index const first = begin - context.shares.owned_begin(u, rank);
-    if constexpr (X::has_master) {
+    Index const in_parameters = context.shares.owned_in_parameters(u, rank) + first;
+    if constexpr (X::splits_master) {
+      std::vector<bf16> upper(at(n));
+      std::vector<LowerHalf> lower(at(n));
+      detail::read_range(context, parameters.kept(u), in_parameters, n, upper.data());
+      detail::read_range(context, state.master_slot(u), first, n, lower.data());
+      for (std::size_t i = 0; i < upper.size(); ++i) to[i] = join(upper[i], lower[i]);
+    } else if constexpr (X::has_master) {
       detail::read_range(context, state.master_slot(u), first, n, to);
     } else {
-      Index const owned = context.shares.owned_in_parameters(u, rank);
-      detail::read_range(context, parameters.kept(u), owned + first, n, to);
+      detail::read_range(context, parameters.kept(u), in_parameters, n, to);
     }
   });
 }
@@ -70,7 +76,10 @@ void read_state(OptimizerState<X, O>& state, int k, F f) {
   X& context = state.context();
   detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
     Index const first = begin - context.shares.owned_begin(u, context.rank());
-    detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n, to);
+    std::vector<typename X::State> kept(at(n));
+    detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n,
+                       kept.data());
+    for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
   });
 }
 

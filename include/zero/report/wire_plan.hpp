@@ -76,4 +76,12 @@ inline Index plan_wire_elements(Units const& units, Schedule const& schedule, In
   return plan_wire(units, schedule, world, facts, options, micro_batches).elements();
 }
 
+/// Doubles that one rank sends in a step besides: where the optimizer is sharded, the records of
+/// clip (phase "clip") and, for trust ratios, the norms of trained tensors (phase "update").
+inline Index plan_wire_doubles(Units const& units, Index world, Facts const& facts) {
+  if (!facts.shards_optimizer || world == 1) return 0;
+  Index const norms = facts.has_trust_ratio ? Layout(units, world).trained_tensors() * 2 : 0;
+  return (norm_record_doubles + norms) * (world - 1);
+}
+
 }  // namespace zero

@@ -25,6 +25,7 @@ struct PlacedTensor {
   bool trainable = true;  ///< in the trainable part
   float decay = 1;        ///< multiplies weight decay
   float lr_scale = 1;     ///< multiplies the learning rate
+  Index trained = 0;      ///< its number among the tensors that are trained
 };
 
 /// A unit's parts and tensors.
@@ -63,8 +64,9 @@ class Layout {
         Index& end = tensor.trainable ? placed.trainable : placed.frozen;
         described_.add(tensor.name).add(tensor.initial.hash());
         for (Index extent : tensor.shape) described_.add(extent);
-        placed.tensors.push_back(
-            {end, tensor.elements(), tensors_++, tensor.trainable, tensor.decay, tensor.lr_scale});
+        placed.tensors.push_back({end, tensor.elements(), tensors_++, tensor.trainable,
+                                  tensor.decay, tensor.lr_scale, trained_tensors_});
+        trained_tensors_ += tensor.trainable ? 1 : 0;
         end = round_up(end + placed.tensors.back().elements, alignment_elements);
       }
       placed.trainable =
@@ -79,6 +81,7 @@ class Layout {
   int size() const { return static_cast<int>(units_.size()); }         ///< units
   Index world() const { return world_; }                               ///< ranks that own slices
   Index tensors() const { return tensors_; }                           ///< of all units
+  Index trained_tensors() const { return trained_tensors_; }           ///< that have gradients
   PlacedUnit const& operator[](int u) const { return units_[at(u)]; }  ///< unit u, from 0
 
   /// Padded elements: of all trainable parts, of all frozen parts, of one whole unit.
@@ -121,7 +124,7 @@ class Layout {
     std::vector<Segment> result;
     pieces(u, true, begin, count, [&](PlacedTensor const& t, Piece const& p) {
       Index const end = std::min(round_up(p.begin + p.elements, alignment_elements), count);
-      result.push_back({p.begin, end, t.number, p.first, t.decay, t.lr_scale});
+      result.push_back({p.begin, end, t.number, p.first, t.decay, t.lr_scale, t.trained});
     });
     return result;
   }
@@ -155,6 +158,7 @@ class Layout {
   Index trainable_ = 0;
   Index frozen_ = 0;
   Index tensors_ = 0;
+  Index trained_tensors_ = 0;
 };
 
 }  // namespace zero

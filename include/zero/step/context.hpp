@@ -30,22 +30,28 @@ class Context : Requirements<C, P> {
   using Sharding = typename P::Sharding;                        ///< who keeps what
   using Parameter = typename P::Precision::Parameter;           ///< type on device and wire
   using Gradient = typename P::Precision::Gradient;             ///< type on device and wire
+  using State = typename P::State::Type;                        ///< of the optimizer's numbers
   static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
+  /// Master weights are the parameters and the 16 bits below.
+  static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
+  /// How the elements of an update lie in memory.
+  using Stored = StoredAs<Parameter, State, splits_master>;
 
   /// Plans everything, compares the plan with the other ranks', allocates the tables. Every rank
   /// makes its context with equal units, schedule and options.
   /// @throws InvalidArgument for what the descriptions or options get wrong; OutOfMemory, naming
   ///   every planned buffer, when the plan does not fit the device's limit; CommunicationError,
   ///   naming the first difference, when ranks were built differently
+  /// @param facts Facts::of<P>(num_states, has_trust_ratio) of the optimizer
   /// @param optimizer_facts what is compared of the optimizer, hash(optimizer)
-  Context(Description model, C ranks, Index num_states, Options const& run_options,
+  Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
       : units((validate(run_options), std::move(model.units))),
         options(run_options),
         loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
                                                                             : LossScale())),
         layout(units, ranks.size()),
-        shares(layout, Facts::of<P>(num_states), options),
+        shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
         plan(layout, shares, timeline),
@@ -68,7 +74,8 @@ class Context : Requirements<C, P> {
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
   Context(M const& model, C ranks, O const& optimizer, Options const& run_options, Q...)
-      : Context(describe(model), std::move(ranks), O::num_states, run_options, hash(optimizer)) {}
+      : Context(describe(model), std::move(ranks), Facts::of<P>(O::num_states, HasTrustRatio<O>),
+                run_options, hash(optimizer)) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
 
@@ -124,6 +131,8 @@ class Context : Requirements<C, P> {
   Slot<Device>& records() { return tables[2]; }        ///< [world, 4] doubles
   Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
   Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
+  /// The tensors' norms, [world, trained tensors, 2]; only where the optimizer has trust ratios.
+  Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
   /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
   /// a hash of its own: how the channels' collectives interleave may differ between ranks.

@@ -16,9 +16,12 @@ class OptimizerState {
  public:
   using Context = X;             ///< what it is made from
   using D = typename X::Device;  ///< of this rank
-  static_assert(CanUpdate<D, O, typename X::Parameter, typename X::Gradient>,
+  /// What keeps a weight beside its parameter.
+  using Master = typename StorageOf<typename X::Stored>::Master;
+  static_assert(CanUpdate<D, O, typename X::Stored, typename X::Gradient>,
                 "zero: the communicator's device lacks start_record, mark_not_finite, decide or "
-                "update for this optimizer; see zero/optim/optimizer.hpp");
+                "update for this optimizer, or measure_norms for its trust ratios; see "
+                "zero/optim/optimizer.hpp");
 
   /// Allocates and initialises: master weights as the tensors' initial values in float, states 0.
   /// @throws OutOfMemory
@@ -26,7 +29,13 @@ class OptimizerState {
       : context_(context),
         optimizer_(optimizer),
         slots_(context.device(), context.plan.optimizer_state),
-        clip_(context) {
+        clip_(context),
+        measure_(context) {
+    if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
+      throw InvalidArgument("OptimizerState: the context was made for an optimizer " +
+                            std::string(HasTrustRatio<O> ? "without" : "with") +
+                            " trust ratios, and this one is not");
+    }
     if (context.shares.facts().num_states != O::num_states) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer of " +
                             std::to_string(context.shares.facts().num_states) +
@@ -36,11 +45,11 @@ class OptimizerState {
       Index const begin = context.shares.owned_begin(u, context.rank());
       Index const n = context.shares.owned(u);
       if constexpr (X::has_master) {
-        auto master = master_slot(u).template on<float>(context.compute);
+        auto master = master_slot(u).template on<Master>(context.compute);
         fill_zero(context.compute, master.view(0, n));
         write_initial(context, u, true, begin, master.view(0, n));
       }
-      auto states = state_slot(u).template on<float>(context.compute);
+      auto states = state_slot(u).template on<typename X::State>(context.compute);
       fill_zero(context.compute, states.view(0, n * O::num_states));
       std::vector<Segment> const table = context.layout.segments(u, begin, n);
       num_segments_.push_back(static_cast<Index>(table.size()));
@@ -75,21 +84,27 @@ class OptimizerState {
   /// published afterwards.
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
+    if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
     for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
   }
 
-  /// The master weights of a unit's owned elements, Shares::owned(u); empty where parameters are
-  /// their own master.
+  /// The master weights of a unit's owned elements, Shares::owned(u), or their lower halves; empty
+  /// where parameters are their own master.
   Slot<D>& master_slot(int u) { return slots_[2 * u]; }
   /// The optimizer's numbers, [num_states, Shares::owned(u)].
   Slot<D>& state_slot(int u) { return slots_[2 * u + 1]; }
   Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
  private:
+  struct Nothing {
+    explicit Nothing(X&) {}
+  };
+
   X& context_;
   O optimizer_;
   SlotArray<D> slots_;
   Clip<X> clip_;
+  [[no_unique_address]] std::conditional_t<HasTrustRatio<O>, Measure<X>, Nothing> measure_;
   std::vector<Index> num_segments_;
 };
 

@@ -32,8 +32,9 @@ class Parameters {
       fill_zero(context.compute, claim.view(0, n));
       bool const slices = context.shares.sharded_parameters(u);
       Index const rank = context.rank();
+      auto trained = kept_[u].template on<Trained>(context.compute);
       write_initial(context, u, true, slices ? context.layout.slice_begin(u, rank) : 0,
-                    claim.view(0, frozen));
+                    trained.view(0, frozen));
       write_initial(context, u, false, slices ? context.layout.frozen_slice_begin(u, rank) : 0,
                     claim.view(frozen, n - frozen));
     }
@@ -53,6 +54,9 @@ class Parameters {
   void publish() { publish_(); }
 
  private:
+  // How an initial value becomes a parameter: where a master weight is cut in two, as its half.
+  using Trained = std::conditional_t<X::splits_master, UpperHalf, Parameter>;
+
   X& context_;
   SlotArray<D> kept_;
   Gather<X> gather_;

@@ -21,10 +21,14 @@ struct Facts {
   Index num_states = 0;            ///< floats of optimizer state an element
   bool fp16_parameters = false;    ///< as long as bf16, and another type
   bool fp16_gradients = false;     ///< likewise
+  Index master_bytes = 4;          ///< of one master weight, where there are any
+  Index state_bytes = 4;           ///< of one of the optimizer's numbers
+  bool has_trust_ratio = false;    ///< the optimizer compares norms of whole tensors
 
   /// @tparam P a Policies<...>
+  /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
   template <class P>
-  static constexpr Facts of(Index num_states) {
+  static constexpr Facts of(Index num_states, bool has_trust_ratio = false) {
     using S = typename P::Sharding;
     using R = typename P::Precision;
     return {S::shards_optimizer,
@@ -35,7 +39,10 @@ struct Facts {
             R::has_master,
             num_states,
             std::same_as<typename R::Parameter, fp16>,
-            std::same_as<typename R::Gradient, fp16>};
+            std::same_as<typename R::Gradient, fp16>,
+            splits_master<R> ? 2 : 4,
+            sizeof(typename P::State::Type),
+            has_trust_ratio};
   }
 
   /// 0 to 3.
@@ -52,6 +59,9 @@ struct Facts {
         .add(num_states)
         .add(Index{fp16_parameters})
         .add(Index{fp16_gradients})
+        .add(master_bytes)
+        .add(state_bytes)
+        .add(Index{has_trust_ratio})
         .value();
   }
 };
