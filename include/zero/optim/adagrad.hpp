@@ -6,6 +6,7 @@
 #include <zero/device/host.hpp>
 #include <zero/optim/learning_rate.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/ranges.hpp>
 
 #include <cmath>
 
@@ -24,6 +25,14 @@ struct Adagrad {
   static constexpr int num_states = 1;
   struct Constants {};
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Adagrad");
+    settings.not_negative("lr", lr);
+    settings.not_negative("lr_decay", lr_decay);
+    settings.positive("eps", eps);
+    settings.not_negative("weight_decay", weight_decay);
+  }
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     // Exact: a float times a count below 2^29.
     double const steps = t > 1 ? static_cast<double>(t - 1) : 0;

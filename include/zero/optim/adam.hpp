@@ -23,6 +23,15 @@ struct Adam {
   static constexpr int num_states = 2;
   using Constants = BiasCorrections;
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Adam");
+    settings.not_negative("lr", lr);
+    settings.below_one("beta1", beta1);
+    settings.below_one("beta2", beta2);
+    settings.positive("eps", eps);
+    settings.not_negative("weight_decay", weight_decay);
+  }
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }

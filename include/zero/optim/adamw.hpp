@@ -7,6 +7,7 @@
 #include <zero/optim/adam_kernel.hpp>
 #include <zero/optim/learning_rate.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/ranges.hpp>
 
 #include <cmath>
 
@@ -49,6 +50,15 @@ struct AdamW {
   static constexpr int num_states = 2;  ///< moments an element: first, second
   using Constants = BiasCorrections;    ///< what an update needs of its number alone
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("AdamW");
+    settings.not_negative("lr", lr);
+    settings.below_one("beta1", beta1);
+    settings.below_one("beta2", beta2);
+    settings.positive("eps", eps);
+    settings.not_negative("weight_decay", weight_decay);
+  }
   /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));

@@ -35,6 +35,17 @@ struct Lamb {
   static constexpr int num_states = 2;
   using Constants = BiasCorrections;
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Lamb");
+    settings.not_negative("lr", lr);
+    settings.below_one("beta1", beta1);
+    settings.below_one("beta2", beta2);
+    settings.positive("eps", eps);
+    settings.not_negative("weight_decay", weight_decay);
+    settings.not_negative("min_coeff", min_coeff);
+    settings.require(max_coeff >= min_coeff, "max_coeff", max_coeff, "at least min_coeff");
+  }
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     double rate = static_cast<double>(lr) * schedule.factor(t);
     if (correction == LambCorrection::rate) {

@@ -5,6 +5,7 @@
 #include <zero/device/host.hpp>
 #include <zero/optim/learning_rate.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/ranges.hpp>
 
 namespace zero {
 
@@ -21,6 +22,14 @@ struct Lion {
   static constexpr int num_states = 1;
   struct Constants {};
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Lion");
+    settings.not_negative("lr", lr);
+    settings.below_one("beta1", beta1);
+    settings.below_one("beta2", beta2);
+    settings.not_negative("weight_decay", weight_decay);
+  }
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }

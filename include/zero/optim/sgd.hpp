@@ -7,6 +7,7 @@
 #include <zero/device/host.hpp>
 #include <zero/optim/learning_rate.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/ranges.hpp>
 
 namespace zero {
 
@@ -28,6 +29,16 @@ struct Sgd {
     bool first;  ///< this is the first update
   };
 
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Sgd");
+    settings.not_negative("lr", lr);
+    settings.not_negative("momentum", momentum);
+    settings.require(std::isfinite(dampening), "dampening", dampening, "a finite number");
+    settings.not_negative("weight_decay", weight_decay);
+    settings.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", momentum,
+                     "a momentum above 0 and no dampening");
+  }
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }

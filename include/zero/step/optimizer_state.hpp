@@ -24,10 +24,10 @@ class OptimizerState {
                 "zero/optim/optimizer.hpp");
 
   /// Allocates and initialises: master weights as the tensors' initial values in float, states 0.
-  /// @throws OutOfMemory
+  /// @throws OutOfMemory; InvalidArgument as the optimizer's validate(), where it has one
   OptimizerState(X& context, O const& optimizer)
       : context_(context),
-        optimizer_(optimizer),
+        optimizer_(checked(optimizer)),
         slots_(context.device(), context.plan.optimizer_state),
         clip_(context),
         measure_(context) {
@@ -96,6 +96,11 @@ class OptimizerState {
   Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
  private:
+  static O const& checked(O const& optimizer) {
+    if constexpr (requires { optimizer.validate(); }) optimizer.validate();
+    return optimizer;
+  }
+
   struct Nothing {
     explicit Nothing(X&) {}
   };
