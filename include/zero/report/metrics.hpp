@@ -90,6 +90,7 @@ class Metrics {
     if (record.validation_loss) cells.back().value = *record.validation_loss;
     cells.push_back({"lr", record.learning_rate});
     cells.push_back({"gradient_norm", record.gradient_norm});
+    cells.push_back({"loss_scale", record.loss_scale});
     cells.push_back({"skipped_steps", record.skipped_steps});
     cells.push_back({"tokens_per_s", record.tokens_per_s});
     for (auto const& [phase, seconds] : record.phase_seconds)

@@ -39,6 +39,9 @@ class ProgressLine {
         "norm " + norm_text(record.gradient_norm, 2));
     add(0, "lr " + scientific_text(record.learning_rate, 3),
         "lr " + scientific_text(record.learning_rate, 2));
+    double const scale = record.loss_scale;
+    bool const whole = scale == std::floor(scale);
+    if (scale != 1) add(0, "scale " + (whole ? fixed_text(scale, 0) : shortest_text(scale)));
     if (tokens_per_s > 0) add(3, human_count(tokens_per_s) + " tok/s");
     if (record.skipped_steps > 0) {
       add(4, "skipped " + std::to_string(record.skipped_steps));
