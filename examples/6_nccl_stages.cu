@@ -15,7 +15,7 @@ double train(Communicator communicator) {
   zero::Trainer trainer{example::Mlp(device, 1 << 16), communicator,
                         zero::AdamW{.lr = 1e-3f},      zero::Options{.clip = 1.0f},
                         zero::Sharded<Stage>{},        zero::Bf16Mixed{}};
-  for (int step = 0; step < 30; ++step) trainer.step(example::Samples{communicator.rank(), step});
+  for (int step = 0; step < 60; ++step) trainer.step(example::Samples{communicator.rank(), step});
   double const loss = trainer.mean_loss();
   if (communicator.rank() == 0) {
     std::printf("stage %d on %d ranks: loss %.6f, %9lld bytes a rank\n", Stage, communicator.size(),
