@@ -2,6 +2,7 @@
 // The sum of squares against the order that is promised, written out again, and against known sums.
 
 #include <zero/cuda.cuh>
+#include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>
 
