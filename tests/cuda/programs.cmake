@@ -58,3 +58,16 @@ foreach(scenario IN ITEMS late dies)
   zero_cuda_ranks_test("a rank of four over NCCL ${scenario}"
     ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
 endforeach()
+
+# What each stage's object calls of NCCL, without optimisation.
+foreach(stage RANGE 3)
+  set(target cuda.symbols.stage_${stage})
+  add_library(${target} OBJECT ${cuda_dir}/symbols/stage_${stage}.cu)
+  zero_cuda_test_options(${target})
+  target_compile_options(${target} PRIVATE -Xcompiler=-O0)
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-real)
+  add_test(NAME "cuda/symbols of stage ${stage}"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/symbols.sh ${CMAKE_NM} $<TARGET_OBJECTS:${target}>
+            ${cuda_dir}/symbols/stage_${stage}.cu)
+  set_tests_properties("cuda/symbols of stage ${stage}" PROPERTIES LABELS instantiation TIMEOUT 60)
+endforeach()
