@@ -133,10 +133,18 @@ inline std::vector<Flag> const& all_flags() {
       whole<std::uint64_t>("--seed", "of initial values, order of samples and generated text", 0,
                            std::numeric_limits<std::uint64_t>::max(),
                            [](S& s, std::uint64_t v) { s.seed = v; }),
-      {"--lr", "X", "AdamW's learning rate after the warm-up",
+      {"--lr", "X", "learning rate after the warm-up; else one that suits the optimizer",
        [](S& s, std::string const& text) {
          s.learning_rate = detail::number<double>("--lr", text, 0, 1000, "a number from 0 to 1000");
        }},
+      choice<OptimizerName>("--optimizer", "what makes an update of a gradient",
+                            {{"adamw", OptimizerName::adamw},
+                             {"adam", OptimizerName::adam},
+                             {"lamb", OptimizerName::lamb},
+                             {"lion", OptimizerName::lion},
+                             {"adagrad", OptimizerName::adagrad},
+                             {"sgd", OptimizerName::sgd}},
+                            [](S& s, OptimizerName v) { s.optimizer = v; }),
       whole<int>("--prefetch", "visits by which stage 3 gathers ahead", 0, 64,
                  [](S& s, int v) { s.prefetch = v; }),
       whole<Index>(

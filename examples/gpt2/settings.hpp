@@ -14,6 +14,8 @@ namespace gpt2 {
 
 enum class Precision { fp32, bf16 };
 
+enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
+
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
   int stage = 3;
@@ -28,7 +30,8 @@ struct Settings {
   Precision precision = Precision::bf16;
   Configuration size{};
   std::uint64_t seed = 1;
-  double learning_rate = 6e-3;
+  OptimizerName optimizer = OptimizerName::adamw;
+  std::optional<double> learning_rate{};  ///< unset: the optimizer's own
   int prefetch = 1;
   Index bucket = 0;
   std::string text{};     ///< file to train on; empty: the fortunes
