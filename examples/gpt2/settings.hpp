@@ -50,6 +50,8 @@ struct LossScaleSettings {
   std::optional<Index> hysteresis{};
 };
 
+enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
+
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
   int stage = 3;
@@ -64,7 +66,8 @@ struct Settings {
   Precision precision = Precision::bf16;
   Configuration size{};
   std::uint64_t seed = 1;
-  double learning_rate = 6e-3;
+  OptimizerName optimizer = OptimizerName::adamw;
+  std::optional<double> learning_rate{};  ///< unset: the optimizer's own
   RateSettings rate{};
   LossScaleSettings loss_scale{};
   int prefetch = 1;
