@@ -22,6 +22,15 @@ if(NOT doctest_FOUND)
 endif()
 include(doctest)
 
+# What needs CUDA's and NCCL's libraries, but no GPU.
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${zero_tests_dir}/main.cpp)
+zero_test_options(cuda_host_tests)
+target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+doctest_discover_tests(cuda_host_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS cuda)
+
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
 # The matrix of trainers, one stage an object: nvcc takes its time.
