@@ -3,6 +3,7 @@
 // that must move, and their share of the ceiling.
 
 #include <zero/cuda.cuh>
+#include <zero/model/initial.hpp>
 #include <zero/optim/adamw.hpp>
 
 #include <algorithm>

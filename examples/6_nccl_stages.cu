@@ -12,10 +12,10 @@ namespace {
 template <int Stage, class Communicator>
 double train(Communicator communicator) {
   auto& device = communicator.device();
-  zero::Trainer trainer{example::Mlp(device, 1 << 16), communicator,
-                        zero::AdamW{.lr = 1e-3f},      zero::Options{.clip = 1.0f},
-                        zero::Sharded<Stage>{},        zero::Bf16Mixed{}};
-  for (int step = 0; step < 30; ++step) trainer.step(example::Samples{communicator.rank(), step});
+  zero::Trainer trainer{example::Mlp(device, 4096), communicator,
+                        zero::AdamW{.lr = 1e-4f},   zero::Options{.clip = 1.0f},
+                        zero::Sharded<Stage>{},     zero::Bf16Mixed{}};
+  for (int step = 0; step < 60; ++step) trainer.step(example::Samples{communicator.rank(), step});
   double const loss = trainer.mean_loss();
   if (communicator.rank() == 0) {
     std::printf("stage %d on %d ranks: loss %.6f, %9lld bytes a rank\n", Stage, communicator.size(),

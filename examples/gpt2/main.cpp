@@ -10,6 +10,7 @@
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
+#include <gpt2/rate.hpp>
 #include <gpt2/run.hpp>
 
 #include <csignal>
@@ -34,7 +35,16 @@ template <int Stage>
 Outcome train_on(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                  zero::StopSignal const& stop) {
   if constexpr (has_cuda) {
-    if (settings.on == On::cuda) return train_on_gpu<Stage>(settings, corpus, metrics, stop);
+    if (settings.on == On::cuda) {
+      switch (settings.precision) {
+        case Precision::fp32:
+          return train_on_gpu<Stage, Precision::fp32>(settings, corpus, metrics, stop);
+        case Precision::bf16:
+          return train_on_gpu<Stage, Precision::bf16>(settings, corpus, metrics, stop);
+        default:
+          return train_on_gpu<Stage, Precision::fp16>(settings, corpus, metrics, stop);
+      }
+    }
   }
   return train_on_host<Stage>(settings, corpus, metrics, stop);
 }
@@ -70,6 +80,17 @@ Index activation_bytes(Settings const& s) {
   return Activations<float>::bytes(s.size, s.batch, s.size.context, true);
 }
 
+char const* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return zero::Fp32::name;
+    case Precision::bf16:
+      return zero::Bf16Mixed::name;
+    default:
+      return zero::Fp16Mixed::name;
+  }
+}
+
 void print_plan(Settings const& s) {
   Index parameters = 0;
   for (auto const& unit : units_of(s.size)) {
@@ -79,7 +100,7 @@ void print_plan(Settings const& s) {
   std::cout << "GPT-2 of " << zero::human_count(static_cast<double>(parameters)) << " parameters, "
             << s.size.layers << " layers of width " << s.size.width << "; " << s.ranks
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
-            << (s.precision == Precision::bf16 ? "bf16" : "fp32") << ", "
+            << name_of(s.precision) << ", "
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
             << memory_table(memory_plans(s), s.stage)
             << "besides, the model's activations: " << zero::human_bytes(activations)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A training run, declared apart from its body: the trainers of a stage are compiled in a file of
-// their own, stage_0.cpp to stage_3.cpp.
+// their own, stage_0.cpp to stage_3.cpp, and cuda/stage.cu.
 
 #include <zero/launch/stop_signal.hpp>
 #include <zero/report/metrics.hpp>
@@ -22,7 +22,7 @@ Outcome train_on_host(Settings const& settings, Corpus const& corpus, zero::Metr
                       zero::StopSignal const& stop);
 
 /// The same on GPUs: over NCCL where a launcher has started several processes, else as threads.
-template <int Stage>
+template <int Stage, Precision P>
 Outcome train_on_gpu(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                      zero::StopSignal const& stop);
 

@@ -7,5 +7,13 @@
 template <>
 gpt2::Outcome gpt2::train_on_host<1>(Settings const& settings, Corpus const& corpus,
                                      zero::Metrics* metrics, zero::StopSignal const& stop) {
-  return train<OnHost, 1>(settings, corpus, metrics, stop);
+  using Stage = zero::Sharded<1>;
+  switch (settings.precision) {
+    case Precision::fp32:
+      return train<OnHost, Stage, zero::Fp32>(settings, corpus, metrics, stop);
+    case Precision::bf16:
+      return train<OnHost, Stage, zero::Bf16Mixed>(settings, corpus, metrics, stop);
+    default:
+      return train<OnHost, Stage, zero::Fp16Mixed>(settings, corpus, metrics, stop);
+  }
 }

@@ -26,16 +26,17 @@ namespace detail {
 
 /// One rank's part of a run.
 /// @tparam Place where it computes: OnHost, OnGpu
-template <class Place, class Sharding, class PrecisionPolicy, zero::Communicator C>
+template <class Place, class Sharding, class PrecisionPolicy, zero::Communicator C,
+          zero::Optimizer O>
 class Rank {
  public:
-  Rank(C communicator, Settings const& settings, Corpus const& corpus)
+  Rank(C communicator, O const& optimizer, Settings const& settings, Corpus const& corpus)
       : settings_(settings),
         batches_(corpus.training(), corpus.validation(),
                  batch_shape(settings, communicator.rank()), settings.seed),
         communicator_(std::move(communicator), log_),
         trainer_(Place::template model<PrecisionPolicy>(communicator_.device(), settings),
-                 communicator_, optimizer_of(settings), options_of(settings), Sharding{},
+                 communicator_, optimizer, options_of(settings), Sharding{},
                  PrecisionPolicy{}),
         at_start_(communicator_.device().ledger().kinds()) {}
 
@@ -72,7 +73,7 @@ class Rank {
 
  private:
   using Model = typename Place::template Model<PrecisionPolicy>;
-  using Trainer = zero::Trainer<Model, zero::Recording<C>, zero::AdamW,
+  using Trainer = zero::Trainer<Model, zero::Recording<C>, O,
                                 zero::Policies<Sharding, PrecisionPolicy>>;
   using Clock = std::chrono::steady_clock;
 
@@ -94,6 +95,7 @@ class Rank {
     record.loss = trainer_.mean_loss();
     record.learning_rate = static_cast<double>(decision.learning_rate);
     record.gradient_norm = decision.norm;
+    record.loss_scale = static_cast<double>(decision.used_scale);
     record.skipped_steps = decision.skipped;
     record.tokens_per_s = static_cast<double>(settings_.tokens_a_step()) / seconds_;
     record.phase_seconds = phases(before, trainer_.context().seconds);
@@ -195,30 +197,23 @@ class Rank {
   double seconds_ = 0;  ///< of the last step
 };
 
+}  // namespace detail
+
+/// A run of one stage at one precision.
+/// @tparam Place where it computes: OnHost, OnGpu
 template <class Place, class Sharding, class PrecisionPolicy>
 Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
   Outcome outcome;
   zero::launch<typename Place::Backend>(settings.ranks, [&](auto communicator) {
-    auto rank = std::make_unique<Rank<Place, Sharding, PrecisionPolicy, decltype(communicator)>>(
-        communicator, settings, corpus);
-    Outcome mine = rank->run(metrics, stop);
-    if (communicator.rank() == 0) outcome = std::move(mine);
+    with_optimizer(settings, [&]<class O>(O const& optimizer) {
+      using Here = detail::Rank<Place, Sharding, PrecisionPolicy, decltype(communicator), O>;
+      auto rank = std::make_unique<Here>(communicator, optimizer, settings, corpus);
+      Outcome mine = rank->run(metrics, stop);
+      if (communicator.rank() == 0) outcome = std::move(mine);
+    });
   });
   return outcome;
-}
-
-}  // namespace detail
-
-/// The body of train_on_host and train_on_gpu.
-/// @tparam Place where it computes: OnHost, OnGpu
-template <class Place, int Stage>
-Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
-              zero::StopSignal const& stop) {
-  using Sharding = zero::Sharded<Stage>;
-  if (settings.precision == Precision::fp32)
-    return detail::train<Place, Sharding, zero::Fp32>(settings, corpus, metrics, stop);
-  return detail::train<Place, Sharding, zero::Bf16Mixed>(settings, corpus, metrics, stop);
 }
 
 }  // namespace gpt2

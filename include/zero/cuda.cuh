@@ -11,4 +11,5 @@
 #include <zero/cuda/shared_device.cuh>  // launch<cuda::SharedDevice>
 #include <zero/cuda/squares.cuh>        // norm and overflow
 #include <zero/cuda/transfer.hpp>       // fill, copy
+#include <zero/cuda/trust_ratio.cuh>    // norms a tensor, for optimizers with trust ratios
 #include <zero/cuda/update.cuh>         // optimizers

@@ -76,11 +76,6 @@ template <class P, class G, class T>
 requires OneOf<T, P, G, float, double>
 void fill_zero(typename Device<P, G>::Stream&, View<T, Device<P, G>> to);
 
-template <class P, class G, class T>
-requires OneOf<T, P, double>
-void copy(typename Device<P, G>::Stream&, View<T, Device<P, G>> to,
-          View<T const, Device<P, G>> from);
-
 template <class P, class G, class A, class B>
 requires(std::same_as<A, float>&& std::same_as<B, G>) ||
     (OneOf<A, P, G> && std::same_as<B, float>)void assign(typename Device<P, G>::Stream&,
@@ -111,6 +106,13 @@ void initialise(typename Device<P, G>::Stream&, View<T, Device<P, G>> to, zero::
 template <class P, class G>
 void start_record(typename Device<P, G>::Stream&, View<double, Device<P, G>> record,
                   std::uint64_t hash);
+
+template <class P, class G, class From, class To>
+requires(std::same_as<From, double>&& OneOf<To, double, G>) ||
+    (std::same_as<From, G> &&
+     std::same_as<To, double>)void mark_not_finite(typename Device<P, G>::Stream&,
+                                                   View<From const, Device<P, G>> from,
+                                                   View<To, Device<P, G>> to);
 
 template <class P, class G, class LearningRate>
 void decide(typename Device<P, G>::Stream&, View<double const, Device<P, G>> records,

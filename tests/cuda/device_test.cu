@@ -18,14 +18,6 @@ namespace {
 using zero::Index;
 using zero::cuda::Device;
 
-/// Bytes that nobody on this GPU uses.
-std::size_t free_bytes() {
-  std::size_t free = 0;
-  std::size_t all = 0;
-  zero::cuda::check(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
-  return free;
-}
-
 __global__ void slow_write(int* to, int value, long long cycles) {
   long long const begin = clock64();
   while (clock64() - begin < cycles) {
@@ -33,35 +25,48 @@ __global__ void slow_write(int* to, int value, long long cycles) {
   *to = value;
 }
 
+/// Bytes that this device's pool holds of the GPU.
+std::uint64_t reserved_bytes(zero::cuda::Pool const& pool) {
+  std::uint64_t bytes = 0;
+  zero::cuda::check(
+      cudaMemPoolGetAttribute(pool.native(), cudaMemPoolAttrReservedMemCurrent, &bytes),
+      "cudaMemPoolGetAttribute");
+  return bytes;
+}
+
 TEST_CASE("memory is counted to the byte, aligned, poisoned and given back") {
-  std::size_t before = 0;
-  // What the first round loads of the runtime stays for the second.
-  for (int round = 0; round < 2; ++round) {
-    before = free_bytes();
-    Device device;
-    auto stream = device.stream();
-    {
-      auto a = device.allocate(1000, "first");
-      auto b = device.allocate(0, "second");
-      auto c = device.allocate(Index{1} << 28, "first");
-      CHECK(device.ledger().bytes() == 1000 + (Index{1} << 28));
-      CHECK(reinterpret_cast<std::uintptr_t>(a.address()) % 256 == 0);
-      CHECK(reinterpret_cast<std::uintptr_t>(c.address()) % 256 == 0);
-      std::vector<unsigned char> bytes(1000);
-      zero::View<unsigned char const, Device> const view{
-          reinterpret_cast<unsigned char*>(a.address()), 1000};
-      copy_out(stream, bytes.data(), view);
-      stream.synchronize();
-      CHECK(bytes == std::vector<unsigned char>(1000, 0xff));
-      zero::cuda::Buffer moved = std::move(a);
-      CHECK(a.address() == nullptr);
-      CHECK(device.ledger().bytes() == 1000 + (Index{1} << 28));
-    }
-    CHECK(device.ledger().bytes() == 0);
-    CHECK(device.ledger().peak_bytes() == 1000 + (Index{1} << 28));
-    CHECK(free_bytes() < before);
+  Device device;
+  auto stream = device.stream();
+  {
+    auto a = device.allocate(1000, "first");
+    auto b = device.allocate(0, "second");
+    auto c = device.allocate(Index{1} << 28, "first");
+    CHECK(device.ledger().bytes() == 1000 + (Index{1} << 28));
+    CHECK(reinterpret_cast<std::uintptr_t>(a.address()) % 256 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(c.address()) % 256 == 0);
+    std::vector<unsigned char> bytes(1000);
+    zero::View<unsigned char const, Device> const view{
+        reinterpret_cast<unsigned char*>(a.address()), 1000};
+    copy_out(stream, bytes.data(), view);
+    stream.synchronize();
+    CHECK(bytes == std::vector<unsigned char>(1000, 0xff));
+    zero::cuda::Buffer moved = std::move(a);
+    CHECK(a.address() == nullptr);
+    CHECK(device.ledger().bytes() == 1000 + (Index{1} << 28));
   }
-  CHECK(free_bytes() == before);
+  CHECK(device.ledger().bytes() == 0);
+  CHECK(device.ledger().peak_bytes() == 1000 + (Index{1} << 28));
+}
+
+TEST_CASE("a pool takes no more than it gives out, rounded to its granularity, and keeps it") {
+  zero::cuda::Pool pool(0);
+  std::byte* const memory = pool.take(Index{1} << 28);
+  std::uint64_t const held = reserved_bytes(pool);
+  CHECK(held >= std::uint64_t{1} << 28);
+  CHECK(held <= (std::uint64_t{1} << 28) + (std::uint64_t{1} << 26));
+  pool.give(memory);
+  CHECK(pool.take(Index{1} << 28) != nullptr);
+  CHECK(reserved_bytes(pool) == held);
 }
 
 TEST_CASE("memory that is not there is refused: by the limit, and by the GPU") {

@@ -3,6 +3,7 @@
 // that no access divides, addresses that no access may use.
 
 #include <zero/cuda.cuh>
+#include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>
 

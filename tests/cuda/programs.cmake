@@ -22,6 +22,15 @@ if(NOT doctest_FOUND)
 endif()
 include(doctest)
 
+# What needs CUDA's and NCCL's libraries, but no GPU.
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${zero_tests_dir}/main.cpp)
+zero_test_options(cuda_host_tests)
+target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+doctest_discover_tests(cuda_host_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS cuda)
+
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
 # The matrix of trainers, one stage an object: nvcc takes its time.
@@ -57,4 +66,17 @@ endforeach()
 foreach(scenario IN ITEMS late dies)
   zero_cuda_ranks_test("a rank of four over NCCL ${scenario}"
     ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
+endforeach()
+
+# What each stage's object calls of NCCL, without optimisation.
+foreach(stage RANGE 3)
+  set(target cuda.symbols.stage_${stage})
+  add_library(${target} OBJECT ${cuda_dir}/symbols/stage_${stage}.cu)
+  zero_cuda_test_options(${target})
+  target_compile_options(${target} PRIVATE -Xcompiler=-O0)
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-real)
+  add_test(NAME "cuda/symbols of stage ${stage}"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/symbols.sh ${CMAKE_NM} $<TARGET_OBJECTS:${target}>
+            ${cuda_dir}/symbols/stage_${stage}.cu)
+  set_tests_properties("cuda/symbols of stage ${stage}" PROPERTIES LABELS instantiation TIMEOUT 60)
 endforeach()

@@ -2,6 +2,7 @@
 // The sum of squares against the order that is promised, written out again, and against known sums.
 
 #include <zero/cuda.cuh>
+#include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>
 
@@ -84,7 +85,7 @@ TEST_CASE("sums of squares have the promised order, as on the host") {
   check_sums<fp16>();
 }
 
-TEST_CASE("sums of squares: the first unit that is not finite is named") {
+TEST_CASE("sums of squares: the last unit that is not finite is named") {
   Device device;
   auto stream = device.stream();
   float const infinity = std::numeric_limits<float>::infinity();
@@ -104,7 +105,7 @@ TEST_CASE("sums of squares: the first unit that is not finite is named") {
       std::vector<double> const got = record.values();
       bool const finite = std::isfinite(bad);
       CHECK(std::isfinite(got[0]) == finite);
-      CHECK(got[1] == (finite ? 0.0 : 6.0));
+      CHECK(got[1] == (finite ? 0.0 : 7.0));
     }
   }
 }

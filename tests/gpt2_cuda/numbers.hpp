@@ -21,17 +21,20 @@ namespace gpt2_test {
 
 using zero::at;
 using zero::bf16;
+using zero::fp16;
 using zero::Index;
 using Device = zero::cuda::Device;
 
 /// Half a unit in the last place of 1: what one rounding may change a value by, relatively.
 template <class T>
-inline constexpr double rounding = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-9;
+inline constexpr double rounding = std::is_same_v<T, float>  ? 0x1p-24
+                                   : std::is_same_v<T, bf16> ? 0x1p-9
+                                                             : 0x1p-12;
 inline constexpr double float_rounding = 0x1p-24;
 
 template <class T>
 char const* name() {
-  return std::is_same_v<T, float> ? "fp32" : "bf16";
+  return std::is_same_v<T, float> ? "fp32" : std::is_same_v<T, bf16> ? "bf16" : "fp16";
 }
 
 /// Values uniform in [low, high), rounded to T.

@@ -111,7 +111,8 @@ TEST_CASE("A claim's elements may be read at once, though they come from an unfi
     });
   }
   auto claim = slot.on<float>(compute);
-  for (float x : std::span<float>(claim.view(0, 64))) CHECK(x == 3);
+  auto const values = claim.view(0, 64).span();
+  for (float x : values) CHECK(x == 3);
 }
 
 TEST_CASE("A failure of unfinished work is thrown by the next call on any stream, and again") {

@@ -21,7 +21,7 @@ int signal_of(F f) {
   if (child == 0) {
     // Neither the test framework nor a sanitizer is to report what is expected.
     for (int s : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(s, SIG_DFL);
-    std::freopen("/dev/null", "w", stderr);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
     try {
       f();
     } catch (...) {

@@ -21,14 +21,16 @@ struct AttentionMemory {
 };
 
 /// Attention of one model on one stream at a time.
-/// @tparam T float or zero::bf16
+/// @tparam T float, zero::bf16 or zero::fp16
 template <class T>
 class Attention {
  public:
   /// @param products outlives this
   Attention(zero::cuda::Device& device, Products<T>& products, AttentionShape const& most)
       : products_(products) {
-    if (flash(most)) flash_ = std::make_unique<FlashAttention>(device);
+    if (!flash(most)) return;
+    flash_ = std::make_unique<FlashAttention>(
+          device, std::is_same_v<T, zero::bf16> ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF);
   }
 
   static AttentionMemory memory(AttentionShape const& s) {

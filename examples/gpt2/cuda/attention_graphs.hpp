@@ -31,16 +31,17 @@ struct AttentionForward {
   OperationGraph graph;
   OperationGraph::Number query, key, value, out, stats, scale, lowest;
 
-  explicit AttentionForward(AttentionShape const& s) {
+  /// @param type of all that lies in memory but the stats: CUDNN_DATA_BFLOAT16 or CUDNN_DATA_HALF
+  AttentionForward(AttentionShape const& s, cudnnDataType_t type) {
     using Extents = OperationGraph::Extents;
     Index const b = s.batch, h = s.heads, t = s.length, d = s.head_width(), w = s.width;
     Extents const wide{t * 3 * w, d, 3 * w, 1};
     Extents const scores{b, h, t, t};
     Extents const rows{b, h, t, 1};
-    query = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, t, d}, wide);
-    key = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, d, t}, {t * 3 * w, d, 1, 3 * w});
-    value = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, t, d}, wide);
-    out = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, t, d}, {t * w, d, w, 1});
+    query = graph.tensor(type, {b, h, t, d}, wide);
+    key = graph.tensor(type, {b, h, d, t}, {t * 3 * w, d, 1, 3 * w});
+    value = graph.tensor(type, {b, h, t, d}, wide);
+    out = graph.tensor(type, {b, h, t, d}, {t * w, d, w, 1});
     stats = graph.tensor(CUDNN_DATA_FLOAT, rows, {h * t, t, 1, 1});
     scale = graph.scalar();
     lowest = graph.scalar();
@@ -61,7 +62,7 @@ struct AttentionForward {
     auto const logarithm = graph.between(rows);
     graph.pointwise(CUDNN_POINTWISE_LOG, sum, logarithm);
     graph.pointwise(CUDNN_POINTWISE_ADD, largest, stats, logarithm);
-    auto const weights = graph.between(scores, CUDNN_DATA_BFLOAT16);
+    auto const weights = graph.between(scores, type);
     graph.pointwise(CUDNN_POINTWISE_DIV, exponential, weights, sum);
     graph.matmul(weights, value, out);
   }
@@ -89,7 +90,8 @@ struct AttentionBackward {
   OperationGraph::Number query, key, value, out, stats, scale, lowest, one;
   OperationGraph::Number grad_out, grad_query, grad_key, grad_value, row_sums;
 
-  explicit AttentionBackward(AttentionShape const& s) {
+  /// @param type as in the forward pass
+  AttentionBackward(AttentionShape const& s, cudnnDataType_t type) {
     using Extents = OperationGraph::Extents;
     Index const b = s.batch, h = s.heads, t = s.length, d = s.head_width(), w = s.width;
     Extents const wide{t * 3 * w, d, 3 * w, 1};
@@ -99,15 +101,15 @@ struct AttentionBackward {
     Extents const transposed{h * t * t, t * t, 1, t};
     Extents const rows{b, h, t, 1};
     Extents const head{b, h, t, d};
-    query = graph.tensor(CUDNN_DATA_BFLOAT16, head, wide);
-    key = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, d, t}, wide_transposed);
-    value = graph.tensor(CUDNN_DATA_BFLOAT16, {b, h, d, t}, wide_transposed);
-    out = graph.tensor(CUDNN_DATA_BFLOAT16, head, narrow);
+    query = graph.tensor(type, head, wide);
+    key = graph.tensor(type, {b, h, d, t}, wide_transposed);
+    value = graph.tensor(type, {b, h, d, t}, wide_transposed);
+    out = graph.tensor(type, head, narrow);
     stats = graph.tensor(CUDNN_DATA_FLOAT, rows, {h * t, t, 1, 1});
-    grad_out = graph.tensor(CUDNN_DATA_BFLOAT16, head, narrow);
-    grad_query = graph.tensor(CUDNN_DATA_BFLOAT16, head, wide);
-    grad_key = graph.tensor(CUDNN_DATA_BFLOAT16, head, wide);
-    grad_value = graph.tensor(CUDNN_DATA_BFLOAT16, head, wide);
+    grad_out = graph.tensor(type, head, narrow);
+    grad_query = graph.tensor(type, head, wide);
+    grad_key = graph.tensor(type, head, wide);
+    grad_value = graph.tensor(type, head, wide);
     row_sums = graph.tensor(CUDNN_DATA_FLOAT, rows, {h * t, t, 1, 1});
     scale = graph.scalar();
     lowest = graph.scalar();
@@ -128,7 +130,7 @@ struct AttentionBackward {
     auto const masked = AttentionForward::causal(graph, shifted, scores, lowest);
     auto const weights = graph.between(scores);
     graph.pointwise(CUDNN_POINTWISE_EXP, masked, weights);
-    auto const weights_transposed = graph.between(scores, transposed, CUDNN_DATA_BFLOAT16);
+    auto const weights_transposed = graph.between(scores, transposed, type);
     graph.reshape(weights, weights_transposed);
     graph.matmul(weights_transposed, grad_out, grad_value);
 
@@ -138,12 +140,12 @@ struct AttentionBackward {
     graph.pointwise(CUDNN_POINTWISE_SUB, grad_weights, centred, row_sums);
     auto const times_weights = graph.between(scores);
     graph.pointwise(CUDNN_POINTWISE_MUL, centred, times_weights, weights);
-    auto const grad_scores = graph.between(scores, CUDNN_DATA_BFLOAT16);
+    auto const grad_scores = graph.between(scores, type);
     graph.pointwise(CUDNN_POINTWISE_MUL, times_weights, grad_scores, scale);
-    auto const grad_scores_transposed = graph.between(scores, transposed, CUDNN_DATA_BFLOAT16);
+    auto const grad_scores_transposed = graph.between(scores, transposed, type);
     graph.reshape(grad_scores, grad_scores_transposed);
     graph.matmul(grad_scores_transposed, query, grad_key);
-    auto const key_rows = graph.between(head, wide, CUDNN_DATA_BFLOAT16);
+    auto const key_rows = graph.between(head, wide, type);
     graph.reshape(key, key_rows);
     graph.matmul(grad_scores, key_rows, grad_query);
   }

@@ -3,7 +3,6 @@
 // Causal attention in 16 bits by cuDNN's kernels: the graphs of attention_graphs.hpp planned once a
 // shape and run on a model's buffers.
 
-#include <zero/core/dtype.hpp>
 #include <zero/cuda/device.hpp>
 
 #include <gpt2/cuda/attention_graphs.hpp>
@@ -15,8 +14,6 @@
 #include <memory>
 
 namespace gpt2::cuda {
-
-using zero::bf16;
 
 /// Where attention's tensors lie, in device memory.
 struct AttentionTensors {
@@ -34,7 +31,8 @@ class FlashAttention {
   /// Head widths that cuDNN's kernels take.
   static bool takes(Index head_width) { return head_width % 8 == 0 && head_width <= 128; }
 
-  explicit FlashAttention(zero::cuda::Device& device) : device_(device) {
+  /// @param type of all that lies in memory but the stats: CUDNN_DATA_BFLOAT16 or CUDNN_DATA_HALF
+  FlashAttention(zero::cuda::Device& device, cudnnDataType_t type) : device_(device), type_(type) {
     check(cudnnCreate(&handle_), "cudnnCreate");
   }
   FlashAttention(FlashAttention const&) = delete;
@@ -51,12 +49,12 @@ class FlashAttention {
     Plans& plans = plans_[shape];
     Index bytes = workspace_bytes_;
     if (!plans.forward) {
-      plans.forward = std::make_unique<AttentionForward>(shape);
+      plans.forward = std::make_unique<AttentionForward>(shape, type_);
       plans.forward_plan = plans.forward->graph.plan({.handle = handle_}, "causal attention");
     }
     bytes = std::max(bytes, Index{plans.forward_plan.workspace_bytes});
     if (trains && !plans.backward) {
-      plans.backward = std::make_unique<AttentionBackward>(shape);
+      plans.backward = std::make_unique<AttentionBackward>(shape, type_);
       plans.backward_plan =
           plans.backward->graph.plan({.handle = handle_}, "the backward pass of causal attention");
     }
@@ -129,7 +127,7 @@ class FlashAttention {
   static void bind_qkv(Binding& to, void const* qkv, AttentionShape const& s,
                        OperationGraph::Number query, OperationGraph::Number key,
                        OperationGraph::Number value) {
-    auto const* const first = static_cast<bf16 const*>(qkv);
+    auto const* const first = static_cast<std::uint16_t const*>(qkv);
     to.bind(query, first);
     to.bind(key, first + s.width);
     to.bind(value, first + 2 * s.width);
@@ -149,6 +147,7 @@ class FlashAttention {
   }
 
   zero::cuda::Device& device_;
+  cudnnDataType_t type_;
   cudnnHandle_t handle_ = nullptr;
   std::map<AttentionShape, Plans> plans_;
   zero::cuda::Device::Buffer workspace_;

@@ -7,6 +7,7 @@
 // cuBLASLt thinks in columns: a row-major matrix is its transposed one there, so that
 // out = a b becomes out^T = b^T a^T, and its first operand is our second.
 
+#include <zero/core/dtype.hpp>
 #include <zero/cuda/device.hpp>
 
 #include <gpt2/cuda/status.hpp>
@@ -19,7 +20,11 @@
 
 namespace gpt2::cuda {
 
-using zero::bf16;
+/// CUDA's number for a type.
+template <class T>
+inline constexpr cudaDataType data_type = std::is_same_v<T, float>       ? CUDA_R_32F
+                                          : std::is_same_v<T, zero::bf16> ? CUDA_R_16BF
+                                                                          : CUDA_R_16F;
 
 /// What a product does besides.
 enum class Epilogue {
@@ -63,7 +68,7 @@ struct Operands {
 };
 
 /// Plans and makes products of T, summed in float without TF32.
-/// @tparam T float or zero::bf16
+/// @tparam T float, zero::bf16 or zero::fp16
 template <class T>
 class Products {
  public:
@@ -98,7 +103,7 @@ class Products {
   }
 
  private:
-  static constexpr cudaDataType type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
+  static constexpr cudaDataType type = data_type<T>;
 
   /// Owner of the descriptions of one kind of product.
   struct Plan {
@@ -231,7 +236,7 @@ class Products {
   static std::string describe(Product const& p) {
     auto const n = [](Index value) { return std::to_string(value); };
     return "[" + n(p.rows) + ", " + n(p.inner) + "] x [" + n(p.inner) + ", " + n(p.columns) +
-           "], batch " + n(p.batch) + ", " + (type == CUDA_R_32F ? "fp32" : "bf16") +
+           "], batch " + n(p.batch) + ", " + (type == CUDA_R_32F ? "fp32" : type == CUDA_R_16BF ? "bf16" : "fp16") +
            ", epilogue " + n(static_cast<Index>(p.epilogue));
   }
 

@@ -15,7 +15,7 @@ namespace gpt2 {
 Index gpu_activation_bytes(Settings const& s) {
   return s.precision == Precision::fp32
              ? cuda::Gpt2<float>::activation_bytes(s.size, use_of(s))
-             : cuda::Gpt2<zero::bf16>::activation_bytes(s.size, use_of(s));
+             : cuda::Gpt2<zero::bf16>::activation_bytes(s.size, use_of(s));  // fp16: as many
 }
 
 void check_gpus(Settings const& s, Index state_bytes) {

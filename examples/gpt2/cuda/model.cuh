@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GPT-2 as a zero::Model on a GPU: the units, names and schedule of the host's (gpt2/model.hpp),
-// its layers in kernels. It computes in the type of its parameters, float or bf16, and sums in
+// its layers in kernels. It computes in the type of its parameters and sums in
 // float. Equal passes give equal bits on one kind of GPU.
 
 #include <gpt2/cuda/block.cuh>
@@ -40,7 +40,7 @@ inline void check_size(Configuration const& size) {
 /// A GPT-2 on one GPU. Everything is allocated by the constructor, but the plans of cuDNN for
 /// shapes that passes bring later. The loss is the mean cross entropy over the tokens of a
 /// micro-batch.
-/// @tparam T type of the parameters: float or zero::bf16
+/// @tparam T type of the parameters: float, zero::bf16 or zero::fp16
 template <class T>
 class Gpt2 {
  public:

@@ -2,13 +2,14 @@
 #pragma once
 // What all kernels of the model share: elements in accesses of 16 bytes, conversion by the
 // hardware, sums over a warp and a block in a fixed order, and how a launch is checked. All
-// arithmetic is in float; T is float or zero::bf16.
+// arithmetic is in float; T is float, zero::bf16 or zero::fp16.
 
 #include <zero/core/dtype.hpp>
 #include <zero/core/size.hpp>
 #include <zero/cuda/status.hpp>
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <string>
@@ -18,6 +19,7 @@ namespace gpt2::cuda {
 
 using zero::at;
 using zero::bf16;
+using zero::fp16;
 using zero::Index;
 
 /// Threads of a warp, and of a block in kernels that do not say otherwise.
@@ -45,14 +47,17 @@ __device__ void store(T* to, Pack<T, N> const& values) {
 
 __device__ inline float widen(float x) { return x; }
 __device__ inline float widen(bf16 x) { return static_cast<float>(x); }
+__device__ inline float widen(fp16 x) { return __half2float(__builtin_bit_cast(__half, x)); }
 
 /// Rounded to nearest, ties to even.
 template <class T>
 __device__ T narrow(float x) {
   if constexpr (std::is_same_v<T, float>) {
     return x;
-  } else {
+  } else if constexpr (std::is_same_v<T, bf16>) {
     return __builtin_bit_cast(bf16, __float2bfloat16_rn(x));
+  } else {
+    return __builtin_bit_cast(fp16, __float2half_rn(x));
   }
 }
 

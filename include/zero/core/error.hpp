@@ -23,8 +23,14 @@ struct OutOfMemory : Error {
   using Error::Error;
 };
 
-/// A rank that is missing, has failed, or issued another collective. Every other rank throws the
-/// same text.
+/// Numbers that are not finite, and that no loss scale will make so. Every rank throws the same
+/// text.
+struct NotFinite : Error {
+  using Error::Error;
+};
+
+/// A rank that is missing, has failed, or issued another collective. Every other rank throws one as
+/// well: the same text among threads; among processes, two that time out together keep their own.
 struct CommunicationError : Error {
   using Error::Error;
 };

@@ -151,16 +151,17 @@ inline Bootstrap Bootstrap::file(std::string const& path, int rank, int size,
   Bootstrap result;
   auto const bytes = std::as_writable_bytes(std::span(result.id_.internal));
   if (rank != 0) {
-    // Asks; the answer repeats the number at this rank's place. Then says that it has it.
+    // Asks with a number; the answer repeats it at this rank's place. Then says that it has it, by
+    // rank 0's own number.
     std::string const mine = File::number();
-    File::write(of(rank), mine + "?");
+    File::write(of(rank), mine);
     for (;;) {
       std::string const answer = File::read(path);
       std::size_t const place = static_cast<std::size_t>(rank) * width;
       std::size_t const numbers = static_cast<std::size_t>(size) * width;
       if (answer.size() == numbers + bytes.size() && answer.compare(place, width, mine) == 0) {
         std::memcpy(bytes.data(), answer.data() + numbers, bytes.size());
-        File::write(of(rank), mine + "!");
+        File::write(of(rank), mine + answer.substr(0, width));
         return result;
       }
       if (late()) {
@@ -173,17 +174,17 @@ inline Bootstrap Bootstrap::file(std::string const& path, int rank, int size,
   }
   check(ncclGetUniqueId(&result.id_), "ncclGetUniqueId");
   std::string const id(result.id_.internal, bytes.size());
+  std::string const own = File::number();
   std::vector<std::string> asked(at(size), std::string(width, '0'));
   std::string written;
   for (;;) {
     std::string missing;
-    std::string answer(width, '0');
+    std::string answer = own;
     for (int r = 1; r < size; ++r) {
       std::string const question = File::read(of(r));
-      if (question.size() == width + 1) asked[at(r)] = question.substr(0, width);
-      // An acknowledgement of an earlier run repeats no number that was answered in this one.
-      bool const has = question == asked[at(r)] + "!" &&
-                       written.compare(at(r) * width, width, asked[at(r)]) == 0;
+      if (question.size() >= width) asked[at(r)] = question.substr(0, width);
+      // What an earlier run has acknowledged was not this rank 0's number.
+      bool const has = question == asked[at(r)] + own;
       if (!has) missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r);
       answer += asked[at(r)];
     }

@@ -28,11 +28,12 @@ __global__ void __launch_bounds__(block_threads)
 
 /// to[i] = initial value of element first + i of the tensor. A function is called on the host,
 /// which then waits for the copies.
-template <class T, cuda::RunsKernels D>
-void initialise(typename D::Stream& stream, View<T, D> to, Initial const& initial,
-                std::uint64_t seed, Index tensor, Index first) {
+/// @tparam Kinds as zero::Initial, with which a room above this one describes tensors
+template <class T, class Kinds, cuda::RunsKernels D>
+void initialise(typename D::Stream& stream, View<T, D> to, Kinds const& initial, std::uint64_t seed,
+                Index tensor, Index first) {
   if (to.size() == 0) return;
-  if (initial.formula().kind != Description::Kind::function) {
+  if (initial.formula().kind != Kinds::Kind::function) {
     Index const grid = std::min(Index{1} << 16, (to.size() + cuda::detail::block_threads - 1) /
                                                     cuda::detail::block_threads);
     cuda::detail::initialise_kernel<<<static_cast<unsigned int>(grid), cuda::detail::block_threads,

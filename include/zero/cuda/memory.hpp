@@ -47,6 +47,7 @@ class Pool {
   }
 
   int ordinal() const { return ordinal_; }
+  cudaMemPool_t native() const { return pool_; }
   Ledger& ledger() { return ledger_; }
   Ledger& pinned_ledger() { return pinned_ledger_; }
 

@@ -86,6 +86,14 @@ __device__ T narrow(float x) {
   }
 }
 
+/// Room for a T in shared memory, where nothing is constructed.
+template <class T>
+struct Shared {
+  alignas(T) unsigned char bytes[sizeof(T)];
+
+  __device__ T& operator*() { return *reinterpret_cast<T*>(bytes); }
+};
+
 /// Whether packs of N elements may be read from, or written to, an address.
 template <int N, class T>
 bool aligned(T const* address) {

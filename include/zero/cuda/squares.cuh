@@ -108,7 +108,7 @@ __device__ inline double fold(double const* sums, int count, int begin) {
 
 __device__ inline void add_to_record(double* record, double total, double unit) {
   record[0] = __dadd_rn(record[0], total);
-  if (!isfinite(total) && record[1] == 0.0) record[1] = unit + 1;
+  if (!isfinite(total)) record[1] = unit + 1;
 }
 
 /// A thread block makes the sum of one group; the last one that is done adds the groups up.
@@ -190,10 +190,9 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace cuda::detail
 
-/// record[0] += sum of from[i]^2; where the sum is not finite and record[1] is 0, record[1] = unit
-/// +
-/// 1. Ordering: uses the stream's workspace. @param from a multiple of 64 elements at a multiple of
-/// 16 bytes
+/// record[0] += sum of from[i]^2; where the sum is not finite, record[1] = unit + 1.
+/// Ordering: uses the stream's workspace.
+/// @param from a multiple of 64 elements at a multiple of 16 bytes
 /// @throws InvalidArgument for another address or size
 template <class T, cuda::RunsKernels D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
@@ -222,8 +221,8 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
     cuda::detail::squares_kernel<T>
         <<<cuda::detail::blocks(count, cuda::detail::squares_group, "add_squares"),
            cuda::detail::squares_threads<T>, 0, stream.native()>>>(
-            from.address() + begin, count, workspace, record.address(), static_cast<double>(unit),
-            begin == 0, begin + count == from.size());
+            from.address() + begin, count, workspace, record.address(), number, begin == 0,
+            begin + count == from.size());
     cuda::detail::launched("add_squares");
   }
 }

@@ -5,6 +5,7 @@
 
 #include <zero/core/hash.hpp>
 #include <zero/core/noise.hpp>
+#include <zero/core/product.hpp>
 #include <zero/device/host_elementwise.hpp>
 
 #include <bit>
@@ -27,19 +28,22 @@ class Initial {
     ZERO_HOST_DEVICE float value(std::uint64_t seed, Index tensor, Index element) const {
       switch (kind) {
         case Kind::normal:
-          return static_cast<float>(a + b * noise_normal(seed, tensor, element));
+          return static_cast<float>(a + product(b, noise_normal(seed, tensor, element)));
         case Kind::uniform:
-          return static_cast<float>(a + (b - a) * noise_uniform(seed, tensor, element));
+          return static_cast<float>(a + product(b - a, noise_uniform(seed, tensor, element)));
         default:
           return static_cast<float>(a);
       }
     }
   };
 
+  /// The same everywhere.
   static Initial constant(double value) { return {Kind::constant, value, 0}; }
+  /// Independent normal values, keyed by seed, tensor and element.
   static Initial normal(double standard_deviation, double mean = 0) {
     return {Kind::normal, mean, standard_deviation};
   }
+  /// In [low, high).
   static Initial uniform(double low, double high) { return {Kind::uniform, low, high}; }
   /// value(element) with the element's number in the tensor, row-major, from 0; must be the same on
   /// every rank.
@@ -52,6 +56,9 @@ class Initial {
   /// Zeros.
   Initial() = default;
 
+  /// The value of one element.
+  /// @param seed Options::seed
+  /// @param tensor,element numbers in the model and, row-major, in the tensor
   float value(std::uint64_t seed, Index tensor, Index element) const {
     return function_ ? function_(element) : formula_.value(seed, tensor, element);
   }
