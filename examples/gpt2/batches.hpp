@@ -83,8 +83,7 @@ inline Index num_samples(TokenView text, Index context) {
 class Batches {
  public:
   /// @throws zero::InvalidArgument when the text has not the samples of one step
-  Batches(TokenView training, TokenView validation, BatchShape shape,
-          std::uint64_t seed)
+  Batches(TokenView training, TokenView validation, BatchShape shape, std::uint64_t seed)
       : training_(training), validation_(validation), shape_(shape), seed_(seed) {
     Index const found = detail::num_samples(training, shape.context);
     steps_an_epoch_ = found / shape.samples_a_step();

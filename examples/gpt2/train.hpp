@@ -32,12 +32,11 @@ class Rank {
  public:
   Rank(C communicator, O const& optimizer, Settings const& settings, Corpus const& corpus)
       : settings_(settings),
-        batches_(corpus.training(), corpus.validation(),
-                 batch_shape(settings, communicator.rank()), settings.seed),
+        batches_(corpus.training(), corpus.validation(), batch_shape(settings, communicator.rank()),
+                 settings.seed),
         communicator_(std::move(communicator), log_),
         trainer_(Place::template model<PrecisionPolicy>(communicator_.device(), settings),
-                 communicator_, optimizer, options_of(settings), Sharding{},
-                 PrecisionPolicy{}),
+                 communicator_, optimizer, options_of(settings), Sharding{}, PrecisionPolicy{}),
         at_start_(communicator_.device().ledger().kinds()) {}
 
   Outcome run(zero::Metrics* metrics, zero::StopSignal const& stop) {
@@ -73,8 +72,8 @@ class Rank {
 
  private:
   using Model = typename Place::template Model<PrecisionPolicy>;
-  using Trainer = zero::Trainer<Model, zero::Recording<C>, O,
-                                zero::Policies<Sharding, PrecisionPolicy>>;
+  using Trainer =
+      zero::Trainer<Model, zero::Recording<C>, O, zero::Policies<Sharding, PrecisionPolicy>>;
   using Clock = std::chrono::steady_clock;
 
   static double since(Clock::time_point start) {
@@ -152,13 +151,13 @@ class Rank {
       return logits;
     };
     if (settings_.tokens.empty()) {
-      return printable(generate(tokens_of("\n"), settings_.size.context, {.seed = settings_.seed},
-                                next_logits));
+      return printable(
+          generate(tokens_of("\n"), settings_.size.context, {.seed = settings_.seed}, next_logits));
     }
     // What the numbers stand for only their tokenizer knows.
     std::string numbers;
-    for (Token token : generate({0}, settings_.size.context,
-                                {.tokens = 30, .seed = settings_.seed}, next_logits)) {
+    for (Token token : generate({0}, settings_.size.context, {.tokens = 30, .seed = settings_.seed},
+                                next_logits)) {
       numbers += (numbers.empty() ? "" : " ") + std::to_string(token);
     }
     return numbers;

@@ -80,6 +80,24 @@ TEST_CASE("every flag sets what it names") {
   CHECK(read({"--text=a=b"}).text == "a=b");
 }
 
+TEST_CASE("--size is GPT-2's own sizes, and neither they nor the text are said twice") {
+  auto const s =
+      read({"--device", "cuda", "--size", "1.5b", "--tokens", "a.bin", "--recompute", "block"});
+  CHECK(s.on == gpt2::On::cuda);
+  CHECK(s.recompute == gpt2::Recompute::block);
+  CHECK(s.tokens == "a.bin");
+  CHECK(s.size.layers == 48);
+  CHECK(s.size.width == 1600);
+  CHECK(s.size.heads == 25);
+  CHECK(s.size.context == 1024);
+  CHECK(s.size.vocabulary == 50304);
+  refused({"--size", "7b"}, "--size wants 124m|350m|774m|1.5b, not '7b'");
+  refused({"--size", "124m", "--layers", "3"},
+          "--size says what --layers says: leave one of them out");
+  refused({"--text", "a", "--tokens", "b"},
+          "--tokens and --text both say what to train on: leave one of them out");
+}
+
 TEST_CASE("a flag that does not exist, or twice, or that is none, is refused") {
   refused({"--stages", "3"}, "there is no flag '--stages', see --help");
   refused({"train"}, "there is no flag 'train', see --help");

@@ -12,7 +12,6 @@
 #include <gpt2/embedding.hpp>
 #include <gpt2/gelu.hpp>
 #include <gpt2/layer_norm.hpp>
-
 #include <gpt2_cuda/numbers.hpp>
 
 namespace gpt2_test {
@@ -42,12 +41,11 @@ void check_layer_norm(Index rows, Index width) {
   gpt2::cuda::layer_norm(stream.native(), out_there.address(), moments_there,
                          static_cast<T const*>(x_there.address()), weight_there.address(),
                          bias_there.address(), rows, width);
-  gpt2::cuda::layer_norm_backward(stream.native(), grad_x_there.address(),
-                                  grad_weight_there.address(), grad_bias_there.address(), true,
-                                  static_cast<T const*>(grad_out_there.address()),
-                                  static_cast<T const*>(x_there.address()),
-                                  static_cast<T const*>(weight_there.address()), moments_there,
-                                  rows, width, scratch.address());
+  gpt2::cuda::layer_norm_backward(
+      stream.native(), grad_x_there.address(), grad_weight_there.address(),
+      grad_bias_there.address(), true, static_cast<T const*>(grad_out_there.address()),
+      static_cast<T const*>(x_there.address()), static_cast<T const*>(weight_there.address()),
+      moments_there, rows, width, scratch.address());
 
   std::vector<double> out(x.size()), mean(at(rows)), inverse(at(rows));
   gpt2::RowMoments<double> const moments{mean, inverse};
@@ -74,9 +72,9 @@ void check_layer_norm(Index rows, Index width) {
               {rounding<T>, along_row * (1 + 12 * most_inverse)});
   // Over rows: 8 a group, the groups of a block, up to 512 blocks, and what was there.
   double const groups = std::ceil(static_cast<double>(rows) / 8);
-  double const along_rows =
-      (8 * std::ceil(groups / 512) + std::min(groups, 512.0) + 40 + static_cast<double>(width) / 32) *
-      float_rounding;
+  double const along_rows = (8 * std::ceil(groups / 512) + std::min(groups, 512.0) + 40 +
+                             static_cast<double>(width) / 32) *
+                            float_rounding;
   Bound scale_bound{rounding<T>, along_rows}, shift_bound{rounding<T>, along_rows};
   for (double v : scale_terms) scale_bound.each.push_back(2 * along_rows * v);
   for (double v : shift_terms) shift_bound.each.push_back(2 * along_rows * v);
@@ -87,8 +85,8 @@ void check_layer_norm(Index rows, Index width) {
 }
 
 TEST_CASE("layer norms, forward and backward, are the host's in double up to rounding") {
-  for (auto const [rows, width] : {std::pair<Index, Index>{1, 8}, {3, 24}, {37, 36}, {5000, 768},
-                                   {264, 1600}}) {
+  for (auto const [rows, width] :
+       {std::pair<Index, Index>{1, 8}, {3, 24}, {37, 36}, {5000, 768}, {264, 1600}}) {
     check_layer_norm<float>(rows, width);
     check_layer_norm<bf16>(rows, width);
   }
@@ -205,8 +203,7 @@ void check_embedding(Index length, Index sequences, Index vocabulary, Index widt
   auto const s = static_cast<double>(sequences + 1);
   check_close(what + ", positions' gradient", grad_positions_there.values(), grad_positions,
               {rounding<T>, s * s * float_rounding});
-  for (auto const* t : {&out_there, &grad_tokens_there, &grad_positions_there})
-    CHECK(t->intact());
+  for (auto const* t : {&out_there, &grad_tokens_there, &grad_positions_there}) CHECK(t->intact());
 }
 
 TEST_CASE("embeddings, forward and backward, are the host's in double up to rounding") {
@@ -228,7 +225,8 @@ void check_cross_entropy(Index rows, Index vocabulary, bool trains) {
   gpt2::cuda::TokenStore store(device, rows, vocabulary);
   auto const sent = store.send(stream, targets, targets);
   OnGpu<T> const logits_there(device, stream, logits);
-  OnGpu<float> const losses(device, stream, rows), scale_there(device, stream, std::vector<double>{scale});
+  OnGpu<float> const losses(device, stream, rows),
+      scale_there(device, stream, std::vector<double>{scale});
   zero_test::GuardedMemory<double> const loss(device, stream, std::vector<double>{0.5});
   gpt2::cuda::cross_entropy(stream.native(), loss.view().address(), logits_there.address(),
                             sent.targets, scale_there.address(), trains, rows, vocabulary,

@@ -3,7 +3,6 @@
 
 #include <gpt2/cuda/linear.cuh>
 #include <gpt2/gelu.hpp>
-
 #include <gpt2_cuda/numbers.hpp>
 
 namespace gpt2_test {
@@ -126,8 +125,7 @@ void check_linear(LinearShape s) {
       1, s.outputs, s.rows, [&](Index, Index) { return 1.0; },
       [&](Index k, Index j) { return grad_out[at(k * s.outputs + j)]; });
   for (bool adds : {false, true}) {
-    OnGpu<T> const grad_weight(device, stream, weight_start),
-        grad_bias(device, stream, bias_start);
+    OnGpu<T> const grad_weight(device, stream, weight_start), grad_bias(device, stream, bias_start);
     linear.parameter_gradient(stream.native(), s,
                               {grad_weight.address(), grad_bias.address(), adds},
                               grad_out_there.address(), x_there.address(), scratch.address());

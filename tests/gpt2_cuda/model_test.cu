@@ -5,7 +5,6 @@
 #include <gpt2/cuda/plain_pass.cuh>
 #include <gpt2/model.hpp>
 #include <gpt2/plain_pass.hpp>
-
 #include <gpt2_cuda/numbers.hpp>
 
 #include <array>
@@ -171,14 +170,16 @@ TEST_CASE("the logits of the next token are the host's") {
   gpt2::BasicGpt2<double> host(size);
   gpt2::PlainPass<double, double, false> host_pass(memory);
   Rig<float> rig(Recompute::cheap);
+  auto const whole = batch(size.context);
   for (Index n : {Index{1}, Index{5}, size.context}) {
-    std::vector<gpt2::Token> const ids(batch(16).inputs.begin(), batch(16).inputs.begin() + n);
+    auto const ids = std::span<gpt2::Token const>(whole.inputs).first(at(n));
     auto const expected = host.next_logits(host_pass, ids);
     gpt2::cuda::PlainPass<float, false> pass(rig.memory);
     auto const found = rig.model.next_logits(pass, ids);
-    check_close("logits after " + std::to_string(n), {found.begin(), found.end()},
-                {expected.begin(), expected.end()},
-                {0, 2 * 8 * 32 * float_rounding * 10});  // as above, forward; the largest is below 10
+    check_close(
+        "logits after " + std::to_string(n), {found.begin(), found.end()},
+        {expected.begin(), expected.end()},
+        {0, 2 * 8 * 32 * float_rounding * 10});  // as above, forward; the largest is below 10
   }
 }
 

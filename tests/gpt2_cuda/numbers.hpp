@@ -28,8 +28,8 @@ using Device = zero::cuda::Device;
 /// Half a unit in the last place of 1: what one rounding may change a value by, relatively.
 template <class T>
 inline constexpr double rounding = std::is_same_v<T, float>  ? 0x1p-24
-                                   : std::is_same_v<T, bf16> ? 0x1p-9
-                                                             : 0x1p-12;
+                                   : std::is_same_v<T, bf16> ? 0x1p-8
+                                                             : 0x1p-11;
 inline constexpr double float_rounding = 0x1p-24;
 
 template <class T>
@@ -55,8 +55,7 @@ class OnGpu {
   OnGpu(Device& device, zero::cuda::Stream& stream, std::vector<double> const& from)
       : memory_(device, stream, rounded(from)) {}
   /// Not written yet: NaN.
-  OnGpu(Device& device, zero::cuda::Stream& stream, Index count)
-      : memory_(device, stream, count) {}
+  OnGpu(Device& device, zero::cuda::Stream& stream, Index count) : memory_(device, stream, count) {}
 
   T* address() const { return memory_.view().address(); }
   std::vector<double> values() const {
@@ -97,8 +96,9 @@ inline void check_close(std::string const& what, std::vector<double> const& resu
   for (std::size_t i = 0; i < exact.size(); ++i) {
     double const b = bound.of(exact[i], i);
     double const error = std::abs(result[i] - exact[i]);
-    double const share = error <= b ? (b > 0 ? error / b : 0) : std::isfinite(error) ? error / b
-                                                                                     : 1e300;
+    double const share = error <= b             ? (b > 0 ? error / b : 0)
+                         : std::isfinite(error) ? error / b
+                                                : 1e300;
     if (share > worst) {
       worst = share;
       place = i;
@@ -106,8 +106,7 @@ inline void check_close(std::string const& what, std::vector<double> const& resu
   }
   MESSAGE(what << ": " << exact.size() << " elements, largest error / bound " << worst);
   CHECK_MESSAGE(worst <= 1, what << "[" << place << "]: " << result[place] << ", exact "
-                                 << exact[place] << ", bound "
-                                 << bound.of(exact[place], place));
+                                 << exact[place] << ", bound " << bound.of(exact[place], place));
 }
 
 inline std::span<double const> read(std::vector<double> const& v) { return v; }

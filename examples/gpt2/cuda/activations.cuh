@@ -17,18 +17,18 @@ namespace gpt2::cuda {
 /// One block's; the comments give elements a token. The block's output is the next one's input.
 template <class T>
 struct BlockActivations {
-  T* input = nullptr;        // width
-  T* normed_1 = nullptr;     // width
-  RowMoments moments_1{};    // 2 floats
-  T* qkv = nullptr;          // 3 width
+  T* input = nullptr;         // width
+  T* normed_1 = nullptr;      // width
+  RowMoments moments_1{};     // 2 floats
+  T* qkv = nullptr;           // 3 width
   void* attention = nullptr;  // as AttentionMemory says
-  T* attended = nullptr;     // width
-  T* middle = nullptr;       // width: the input plus attention
-  T* normed_2 = nullptr;     // width
-  RowMoments moments_2{};    // 2 floats
-  T* expanded = nullptr;     // 4 width
-  T* activated = nullptr;    // 4 width
-  T* output = nullptr;       // (the next block's input)
+  T* attended = nullptr;      // width
+  T* middle = nullptr;        // width: the input plus attention
+  T* normed_2 = nullptr;      // width
+  RowMoments moments_2{};     // 2 floats
+  T* expanded = nullptr;      // 4 width
+  T* activated = nullptr;     // 4 width
+  T* output = nullptr;        // (the next block's input)
 };
 
 /// The sizes that activations depend on.
@@ -56,7 +56,7 @@ class Activations {
   RowMoments moments{};
   T* logits = nullptr;  // then their gradient
   float* losses = nullptr;
-  float* sums = nullptr;           // partial sums over rows
+  float* sums = nullptr;  // partial sums over rows
   void* attention_scratch = nullptr;
   T* grad_stream = nullptr;  // width: of the residual stream
   T* grad_narrow = nullptr;  // width

@@ -30,7 +30,7 @@ class Attention {
       : products_(products) {
     if (!flash(most)) return;
     flash_ = std::make_unique<FlashAttention>(
-          device, std::is_same_v<T, zero::bf16> ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF);
+        device, std::is_same_v<T, zero::bf16> ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF);
   }
 
   static AttentionMemory memory(AttentionShape const& s) {

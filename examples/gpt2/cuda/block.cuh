@@ -72,8 +72,8 @@ class Block {
     LinearShape const narrowing{rows, 4 * width, width};
     linear_.parameter_gradient(stream, narrowing, gradient_of(mlp_c_proj_weight, mlp_c_proj_bias),
                                d.grad_stream, a.activated, d.sums);
-    linear_.input_gradient_gelu(stream, narrowing, d.grad_wide, d.grad_stream,
-                                w[mlp_c_proj_weight], a.expanded);
+    linear_.input_gradient_gelu(stream, narrowing, d.grad_wide, d.grad_stream, w[mlp_c_proj_weight],
+                                a.expanded);
     LinearShape const widening{rows, width, 4 * width};
     linear_.parameter_gradient(stream, widening, gradient_of(mlp_c_fc_weight, mlp_c_fc_bias),
                                d.grad_wide, a.normed_2, d.sums);

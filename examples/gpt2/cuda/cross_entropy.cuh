@@ -5,8 +5,8 @@
 
 #include <gpt2/cuda/pack.cuh>
 
-#include <cstdint>
 #include <cmath>
+#include <cstdint>
 
 namespace gpt2::cuda {
 
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(classifier_threads)
 #pragma unroll
     for (int j = 0; j < N; ++j) sum += exponential<T>(widen(pack.x[j]) - largest);
   }
-  float const most = over_block(largest, -INFINITY, shared,
-                                [](float a, float b) { return fmaxf(a, b); });
+  float const most =
+      over_block(largest, -INFINITY, shared, [](float a, float b) { return fmaxf(a, b); });
   float const mine = sum > 0 ? sum * exponential<T>(largest - most) : 0.0f * sum;
   float const total = over_block(mine, 0, shared, [](float a, float b) { return a + b; });
   if (threadIdx.x == 0) losses[row] = logf(total) + most - at_target;

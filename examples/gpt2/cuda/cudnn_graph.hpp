@@ -66,7 +66,7 @@ class Descriptor {
 
 /// What a plan is made for.
 struct PlanFor {
-  cudnnHandle_t handle = nullptr;         ///< of a GPU that is there, or
+  cudnnHandle_t handle = nullptr;           ///< of a GPU that is there, or
   Descriptor const* description = nullptr;  ///< of one that is not
 };
 
@@ -208,8 +208,7 @@ class OperationGraph {
     tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type);
     tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64,
                std::span<std::int64_t const>(extents));
-    tensor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64,
-               std::span<std::int64_t const>(strides));
+    tensor.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, std::span<std::int64_t const>(strides));
     tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, std::int64_t{16});
     tensor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
     tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);

@@ -80,8 +80,9 @@ void embed(cudaStream_t stream, T* out, std::int32_t const* ids, T const* tokens
            T const* positions, Index rows, Index length, Index width) {
   with_pack<T>(width, [&](auto pack) {
     constexpr int n = decltype(pack)::value;
-    embed_kernel<n><<<blocks(rows * width, Index{block_threads} * n, "embed"), block_threads, 0,
-                      stream>>>(out, ids, tokens, positions, rows * width, length, width);
+    embed_kernel<n>
+        <<<blocks(rows * width, Index{block_threads} * n, "embed"), block_threads, 0, stream>>>(
+            out, ids, tokens, positions, rows * width, length, width);
   });
   launched("embed");
 }
@@ -91,15 +92,14 @@ void embed(cudaStream_t stream, T* out, std::int32_t const* ids, T const* tokens
 /// @param begins [distinct + 1] where each token's rows begin in `order`
 template <class T>
 void embed_backward(cudaStream_t stream, T* grad_tokens, T* grad_positions, T const* grad_out,
-                    std::int32_t const* ids, std::int32_t const* order,
-                    std::int32_t const* begins, Index distinct, Index rows, Index length,
-                    Index width) {
+                    std::int32_t const* ids, std::int32_t const* order, std::int32_t const* begins,
+                    Index distinct, Index rows, Index length, Index width) {
   with_pack<T>(width, [&](auto pack) {
     constexpr int n = decltype(pack)::value;
     if (grad_positions != nullptr) {
-      position_gradient_kernel<n><<<blocks(length * width, Index{block_threads} * n, "positions"),
-                                    block_threads, 0, stream>>>(grad_positions, grad_out,
-                                                                rows / length, length * width);
+      position_gradient_kernel<n>
+          <<<blocks(length * width, Index{block_threads} * n, "positions"), block_threads, 0,
+             stream>>>(grad_positions, grad_out, rows / length, length * width);
     }
     if (grad_tokens != nullptr) {
       token_gradient_kernel<n><<<blocks(distinct, 1, "tokens"), block_threads, 0, stream>>>(

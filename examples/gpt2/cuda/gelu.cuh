@@ -50,8 +50,8 @@ template <class T>
 void gelu(cudaStream_t stream, T* out, T const* x, Index n) {
   with_pack<T>(n, [&](auto pack) {
     constexpr int width = decltype(pack)::value;
-    gelu_kernel<width><<<blocks(n, Index{block_threads} * width, "gelu"), block_threads, 0,
-                         stream>>>(out, x, n);
+    gelu_kernel<width>
+        <<<blocks(n, Index{block_threads} * width, "gelu"), block_threads, 0, stream>>>(out, x, n);
   });
   launched("gelu");
 }
@@ -61,8 +61,9 @@ template <class T>
 void gelu_backward(cudaStream_t stream, T* gradient, T const* x, Index n) {
   with_pack<T>(n, [&](auto pack) {
     constexpr int width = decltype(pack)::value;
-    gelu_backward_kernel<width><<<blocks(n, Index{block_threads} * width, "gelu_backward"),
-                                  block_threads, 0, stream>>>(gradient, x, n);
+    gelu_backward_kernel<width>
+        <<<blocks(n, Index{block_threads} * width, "gelu_backward"), block_threads, 0, stream>>>(
+            gradient, x, n);
   });
   launched("gelu_backward");
 }

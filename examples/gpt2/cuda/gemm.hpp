@@ -22,7 +22,7 @@ namespace gpt2::cuda {
 
 /// CUDA's number for a type.
 template <class T>
-inline constexpr cudaDataType data_type = std::is_same_v<T, float>       ? CUDA_R_32F
+inline constexpr cudaDataType data_type = std::is_same_v<T, float>        ? CUDA_R_32F
                                           : std::is_same_v<T, zero::bf16> ? CUDA_R_16BF
                                                                           : CUDA_R_16F;
 
@@ -45,7 +45,7 @@ struct Product {
   bool a_transposed = false;
   bool b_transposed = false;
   Epilogue epilogue = Epilogue::none;
-  bool adds = false;  ///< adds c, which may be out
+  bool adds = false;   ///< adds c, which may be out
   Index a_stride = 0;  ///< 0: rows lie one after the other
   Index b_stride = 0;
   Index out_stride = 0;
@@ -200,8 +200,8 @@ class Products {
                     p.a_stride, p.batch, p.a_step);
     plan.b = layout(type, p.b_transposed ? p.columns : p.inner,
                     p.b_transposed ? p.inner : p.columns, p.b_stride, p.batch, p.b_step);
-    plan.out = layout(wide ? CUDA_R_32F : type, p.rows, p.columns, p.out_stride, p.batch,
-                      p.out_step);
+    plan.out =
+        layout(wide ? CUDA_R_32F : type, p.rows, p.columns, p.out_stride, p.batch, p.out_step);
     plan.algorithm = choose(plan, p);
   }
 
@@ -212,10 +212,9 @@ class Products {
     std::uint32_t const alignment = 16;
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-    for (auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    for (auto name :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       if (status == CUBLAS_STATUS_SUCCESS) {
         status =
             cublasLtMatmulPreferenceSetAttribute(preference, name, &alignment, sizeof alignment);
@@ -236,7 +235,10 @@ class Products {
   static std::string describe(Product const& p) {
     auto const n = [](Index value) { return std::to_string(value); };
     return "[" + n(p.rows) + ", " + n(p.inner) + "] x [" + n(p.inner) + ", " + n(p.columns) +
-           "], batch " + n(p.batch) + ", " + (type == CUDA_R_32F ? "fp32" : type == CUDA_R_16BF ? "bf16" : "fp16") +
+           "], batch " + n(p.batch) + ", " +
+           (type == CUDA_R_32F    ? "fp32"
+            : type == CUDA_R_16BF ? "bf16"
+                                  : "fp16") +
            ", epilogue " + n(static_cast<Index>(p.epilogue));
   }
 

@@ -35,9 +35,8 @@ void check_gpus(Settings const& s, Index state_bytes) {
   Index const needed = ranks * (state_bytes + gpu_activation_bytes(s));
   if (needed <= static_cast<Index>(total)) return;
   throw WrongFlag("gpt2: " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
-                  " of this model need about " +
-                  zero::human_count(static_cast<double>(needed)) + "B on one GPU, which has " +
-                  zero::human_count(static_cast<double>(total)) +
+                  " of this model need about " + zero::human_count(static_cast<double>(needed)) +
+                  "B on one GPU, which has " + zero::human_count(static_cast<double>(total)) +
                   "B: take a smaller --batch, --size or --recompute block");
 }
 

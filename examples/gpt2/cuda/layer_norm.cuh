@@ -117,8 +117,7 @@ __global__ void __launch_bounds__(block_threads)
         for (int j = 0; j < N; ++j) {
           float const g = widen(d.x[j]) * widen(w.x[j]);
           float const normal = (widen(values.x[j]) - mean) * inverse;
-          result.x[j] =
-              narrow<T>(widen(result.x[j]) + inverse * (g - mean_g - normal * mean_gn));
+          result.x[j] = narrow<T>(widen(result.x[j]) + inverse * (g - mean_g - normal * mean_gn));
         }
         store(grad_x + row * width + c, result);
       }

@@ -69,12 +69,10 @@ class Linear {
   void forward_gelu(cudaStream_t stream, LinearShape s, T* expanded, T* activated, T const* x,
                     T const* weight, T const* bias) {
     if constexpr (fuses<T>) {
-      products_(stream,
-                {.rows = s.rows,
-                 .columns = s.outputs,
-                 .inner = s.inputs,
-                 .epilogue = Epilogue::gelu},
-                {.a = x, .b = weight, .out = activated, .bias = bias, .aux = expanded});
+      products_(
+          stream,
+          {.rows = s.rows, .columns = s.outputs, .inner = s.inputs, .epilogue = Epilogue::gelu},
+          {.a = x, .b = weight, .out = activated, .bias = bias, .aux = expanded});
     } else {
       forward(stream, s, expanded, x, weight, bias);
       gelu(stream, activated, expanded, s.rows * s.outputs);
@@ -127,8 +125,9 @@ class Linear {
     with_pack<T>(s.outputs, [&](auto pack) {
       constexpr int n = decltype(pack)::value;
       Index const elements = s.rows * s.outputs;
-      add_bias_kernel<n><<<blocks(elements, Index{block_threads} * n, "add_bias"), block_threads,
-                           0, stream>>>(out, bias, elements, s.outputs);
+      add_bias_kernel<n>
+          <<<blocks(elements, Index{block_threads} * n, "add_bias"), block_threads, 0, stream>>>(
+              out, bias, elements, s.outputs);
     });
     launched("add_bias");
   }

@@ -139,10 +139,10 @@ class Gpt2 {
                                 .trains = Pass::trains,
                                 .recompute = m.use.recompute};
     if (shape.batch > m.use.batch || length % 8 != 0) {
-      throw zero::InvalidArgument(
-          "gpt2: a micro-batch of " + std::to_string(shape.batch) + " sequences of " +
-          std::to_string(length) + " tokens; on this GPU at most " + std::to_string(m.use.batch) +
-          " sequences, whose length is a multiple of 8");
+      throw zero::InvalidArgument("gpt2: a micro-batch of " + std::to_string(shape.batch) +
+                                  " sequences of " + std::to_string(length) +
+                                  " tokens; on this GPU at most " + std::to_string(m.use.batch) +
+                                  " sequences, whose length is a multiple of 8");
     }
     m.block.attention().prepare(shape.attention(), Pass::trains);
     m.a.carve(m.activations.address(), shape);
@@ -245,9 +245,9 @@ class Gpt2 {
       m.block.backward(stream, shape.attention(), weights(w), block, a, gradients, !g.first());
     }
     auto const [w, g] = pass.backward(embedding_unit, Fill::overwrite);
-    embed_backward(stream, g[wte].address(), g[wpe].address(),
-                   static_cast<T const*>(a.grad_stream), m.sent.inputs, m.sent.order,
-                   m.sent.begins, m.sent.distinct, rows, shape.length, width);
+    embed_backward(stream, g[wte].address(), g[wpe].address(), static_cast<T const*>(a.grad_stream),
+                   m.sent.inputs, m.sent.order, m.sent.begins, m.sent.distinct, rows, shape.length,
+                   width);
   }
 
   /// grad_narrow = grad_logits tokens; grad_tokens = grad_logits^T normed, or added.
@@ -259,13 +259,10 @@ class Gpt2 {
     products(stream, {.rows = rows, .columns = width, .inner = vocabulary},
              {.a = a.logits, .b = tokens, .out = a.grad_narrow});
     if (grad_tokens == nullptr) return;
-    products(stream,
-             {.rows = vocabulary,
-              .columns = width,
-              .inner = rows,
-              .a_transposed = true,
-              .adds = adds},
-             {.a = a.logits, .b = a.normed, .out = grad_tokens});
+    products(
+        stream,
+        {.rows = vocabulary, .columns = width, .inner = rows, .a_transposed = true, .adds = adds},
+        {.a = a.logits, .b = a.normed, .out = grad_tokens});
   }
 
   std::unique_ptr<Memory> m_;

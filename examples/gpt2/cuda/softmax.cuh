@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(block_threads)
   float const* const in = scores + row * length;
   float largest = -INFINITY;
   for (Index i = threadIdx.x; i < seen; i += block_threads) largest = fmaxf(largest, in[i]);
-  largest = over_block(largest, -INFINITY, shared,
-                       [](float a, float b) { return fmaxf(a, b); });
+  largest = over_block(largest, -INFINITY, shared, [](float a, float b) { return fmaxf(a, b); });
   float sum = 0;
   for (Index i = threadIdx.x; i < seen; i += block_threads) sum += expf(in[i] - largest);
   sum = over_block(sum, 0, shared, [](float a, float b) { return a + b; });

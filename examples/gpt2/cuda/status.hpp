@@ -18,7 +18,8 @@ using zero::at;
 using zero::Index;
 using zero::cuda::check;
 
-/// @throws zero::cuda::Failure for everything else but success: the call, cuBLASLt's text, the place
+/// @throws zero::cuda::Failure for everything else but success: the call, cuBLASLt's text, the
+/// place
 inline void check(cublasStatus_t status, std::string_view call,
                   std::source_location where = std::source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;

@@ -29,11 +29,8 @@ struct DeviceTokens {
 class TokenStore {
  public:
   TokenStore(zero::cuda::Device& device, Index rows, Index vocabulary)
-      : rows_(rows),
-        buffer_(device.allocate(bytes(rows), "tokens")),
-        counts_(at(vocabulary + 1)) {
-    for (Turn& turn : turns_)
-      turn = {device.pinned(bytes(rows), "tokens"), device.event(), false};
+      : rows_(rows), buffer_(device.allocate(bytes(rows), "tokens")), counts_(at(vocabulary + 1)) {
+    for (Turn& turn : turns_) turn = {device.pinned(bytes(rows), "tokens"), device.event(), false};
   }
 
   static Index bytes(Index rows) { return (4 * rows + 1) * Index{sizeof(std::int32_t)}; }

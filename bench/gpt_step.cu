@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step of the GPT in bf16 on one GPU, or on the GPUs of a launcher: the model alone, its
+// gradients lying where it left them, and the whole step by the library at a stage, in turn. Prints
+// milliseconds, tokens/s and the peak of memory, and what an optimizer that moved its bytes at the
+// speed of a copy would have taken.
+
+#include <zero/cuda.cuh>
+#include <zero/zero.hpp>
+
+#include <gpt2/cuda/model.cuh>
+#include <gpt2/cuda/plain_pass.cuh>
+#include <gpt2/flags.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using gpt2::Index;
+using zero::bf16;
+using Model = gpt2::cuda::Gpt2<bf16>;
+
+constexpr int warm_ups = 3;
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+/// What is measured.
+struct Run {
+  std::string name;
+  gpt2::Configuration size;
+  Index batch;
+  gpt2::Recompute recompute;
+  int steps;
+
+  Index tokens() const { return batch * size.context; }
+  Index parameters() const {
+    Index n = 0;
+    for (auto const& unit : gpt2::units_of(size)) {
+      for (auto const& tensor : unit.tensors) n += tensor.elements();
+    }
+    return n;
+  }
+};
+
+/// Tokens by chance: what they are does not change how long a step takes.
+gpt2::TokenBatch batch_of(Run const& run, int rank, int step) {
+  gpt2::TokenBatch b{.length = run.size.context, .inputs = {}, .targets = {}};
+  for (Index i = 0; i < run.tokens(); ++i) {
+    auto const bits = zero::noise_bits(7, Index{rank} * 1000 + step, i);
+    b.inputs.push_back(static_cast<gpt2::Token>(bits % 50257));
+    b.targets.push_back(static_cast<gpt2::Token>((bits >> 32) % 50257));
+  }
+  return b;
+}
+
+/// Median milliseconds of work(step), which ends when the GPU has done it.
+double median_ms(Run const& run, std::function<void(int)> const& work) {
+  std::vector<double> times;
+  for (int step = 0; step < warm_ups + run.steps; ++step) {
+    auto const start = std::chrono::steady_clock::now();
+    work(step);
+    std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
+    if (step >= warm_ups) times.push_back(took.count());
+  }
+  std::nth_element(times.begin(), times.begin() + run.steps / 2, times.end());
+  return times[static_cast<std::size_t>(run.steps / 2)];
+}
+
+void report(Run const& run, char const* what, double ms, int world, double peak_bytes,
+            double loss) {
+  std::printf("%-5s %-22s %8.1f ms  %8.0f tokens/s  peak %6.2f GiB  MFU %4.1f %%  loss %.4f\n",
+              run.name.c_str(), what, ms, 1000 / ms * world * static_cast<double>(run.tokens()),
+              peak_bytes / gib,
+              100 * 6.0 * static_cast<double>(run.parameters() * run.tokens()) / (ms * 989e9),
+              loss);
+  std::fflush(stdout);
+}
+
+/// The same kernels without a Trainer: forward and backward into plain memory.
+double model_alone(Run const& run) {
+  zero::cuda::Device device;
+  gpt2::cuda::PlainMemory<bf16> memory(device, gpt2::units_of(run.size));
+  memory.initialise(1);
+  Model model(device, run.size, {.batch = run.batch, .recompute = run.recompute});
+  std::vector<gpt2::TokenBatch> batches;
+  for (int i = 0; i < 4; ++i) batches.push_back(batch_of(run, 0, i));
+  double const ms = median_ms(run, [&](int step) {
+    gpt2::cuda::PlainPass<bf16, true> pass(memory);
+    model(pass, batches[static_cast<std::size_t>(step % 4)]);
+    memory.stream.synchronize();
+  });
+  double loss = 0;
+  zero::copy_out(memory.stream, &loss, zero::View<double const, zero::cuda::Device>(memory.loss));
+  memory.stream.synchronize();
+  report(run, "model alone", ms, 1, static_cast<double>(device.ledger().peak_bytes()), loss);
+  return ms;
+}
+
+/// Milliseconds in which a copy moves what AdamW must: 28 bytes a parameter.
+double copy_floor(Run const& run) {
+  zero::cuda::Device device;
+  auto stream = device.stream();
+  Index const bytes = Index{1} << 30;
+  auto const from = device.allocate(bytes, "copy");
+  auto const to = device.allocate(bytes, "copy");
+  double const ms = median_ms(run, [&](int) {
+    for (int i = 0; i < 8; ++i) {
+      zero::cuda::check(cudaMemcpyAsync(to.address(), from.address(), zero::at(bytes),
+                                        cudaMemcpyDeviceToDevice, stream.native()),
+                        "cudaMemcpyAsync");
+    }
+    stream.synchronize();
+  });
+  double const bytes_a_ms = 8 * 2 * static_cast<double>(bytes) / ms;
+  std::printf("device copy %.0f GB/s\n", bytes_a_ms * 1e-6);
+  return 28 * static_cast<double>(run.parameters()) / bytes_a_ms;
+}
+
+template <int Stage, class C>
+double with_library(Run const& run, C communicator) {
+  auto& device = communicator.device();
+  zero::Trainer trainer{Model(device, run.size, {.batch = run.batch, .recompute = run.recompute}),
+                        communicator,
+                        zero::AdamW{.lr = 1e-4f},
+                        zero::Options{.clip = 1.0f},
+                        zero::Sharded<Stage>{},
+                        zero::Bf16Mixed{}};
+  std::vector<gpt2::TokenBatch> batches;
+  for (int i = 0; i < 4; ++i) batches.push_back(batch_of(run, communicator.rank(), i));
+  double enqueue = 0;
+  double const ms = median_ms(run, [&](int step) {
+    auto const start = std::chrono::steady_clock::now();
+    trainer.step(batches[static_cast<std::size_t>(step % 4)]);
+    std::chrono::duration<double, std::micro> const took = std::chrono::steady_clock::now() - start;
+    enqueue = took.count();
+    trainer.synchronize();
+  });
+  double const loss = trainer.mean_loss();
+  if (communicator.rank() == 0) {
+    report(run, ("stage " + std::to_string(Stage)).c_str(), ms, communicator.size(),
+           static_cast<double>(device.ledger().peak_bytes()), loss);
+    std::printf("      (the host enqueues it in %.0f us)\n", enqueue);
+  }
+  return ms;
+}
+
+template <int Stage>
+double on_all_ranks(Run const& run) {
+  double ms = 0;
+  zero::launch<zero::cuda::Nccl>(
+      1, [&](auto communicator) { ms = with_library<Stage>(run, communicator); });
+  return ms;
+}
+
+int usage() {
+  std::puts(
+      "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS]]]]]\n"
+      "  SIZE 124m|350m|774m|1.5b (124m), BATCH sequences of 1024 tokens a rank (8), STAGES such "
+      "as\n"
+      "  03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10). Under a launcher ranks are "
+      "its\n"
+      "  processes, and the model alone is not measured.");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto const argument = [&](int i, char const* otherwise) {
+    return std::string(argc > i ? argv[i] : otherwise);
+  };
+  if (argument(1, "") == "--help") return usage();
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+    std::puts("skipped: this process sees no GPU");
+    return 77;
+  }
+  std::string const size = "--size=" + argument(1, "124m");
+  std::string const batch = "--batch=" + argument(2, "8");
+  std::string const recompute = "--recompute=" + argument(4, "cheap");
+  char const* const flags[] = {size.c_str(), batch.c_str(), recompute.c_str()};
+  try {
+    gpt2::Settings const s = gpt2::read_flags(flags);
+    Run const run{argument(1, "124m"), s.size, s.batch, s.recompute, std::stoi(argument(5, "10"))};
+    auto const place = zero::find_place(zero::Environment::of_process());
+    bool const alone = !place || place->size == 1;
+    double const floor = alone ? copy_floor(run) : 0;
+    double const model = alone ? model_alone(run) : 0;
+    for (char stage : argument(3, "0123")) {
+      double const ms = stage == '0'   ? on_all_ranks<0>(run)
+                        : stage == '1' ? on_all_ranks<1>(run)
+                        : stage == '2' ? on_all_ranks<2>(run)
+                                       : on_all_ranks<3>(run);
+      if (alone) {
+        std::printf(
+            "      stage %c: %.1f ms beside the model, of which AdamW at a copy's speed %.1f ms;"
+            " the rest is %.2f %% of the step\n",
+            stage, ms - model, floor, 100 * (ms - model - floor) / ms);
+      }
+    }
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

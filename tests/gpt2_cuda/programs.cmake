@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# The GPT's kernels and model on a GPU; skipped where there is none.
+if(NOT TARGET gpt2_cuda_parts OR NOT TARGET gpt2_parts OR NOT doctest_FOUND)
+  zero_leave_out("tests/gpt2_cuda" "cuDNN, cuBLASLt, OpenBLAS or doctest is not found")
+  return()
+endif()
+file(GLOB gpt2_cuda_tests CONFIGURE_DEPENDS ${zero_tests_dir}/gpt2_cuda/*_test.cu)
+add_executable(gpt2_cuda_tests ${gpt2_cuda_tests} ${cuda_dir}/main.cu)
+zero_cuda_test_options(gpt2_cuda_tests)
+target_link_libraries(gpt2_cuda_tests PRIVATE gpt2_cuda_parts gpt2_parts doctest::doctest)
+doctest_discover_tests(gpt2_cuda_tests
+  TEST_PREFIX gpt2_cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
+# The program itself, at each stage, by threads that share a GPU: the same bits.
+if(TARGET gpt2)
+  add_test(NAME "gpt2_cuda/the program ends with the same bits at every stage"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/same_bits.sh $<TARGET_FILE:gpt2>)
+  set_tests_properties("gpt2_cuda/the program ends with the same bits at every stage" PROPERTIES
+    LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
