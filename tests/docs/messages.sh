@@ -14,7 +14,9 @@ def literals(text):
     text = re.sub(r'"\s*\n?\s*"', lambda m: "" if "\n" in m[0] else m[0], text)
     return [t.replace('\\"', '"').replace("`", "'") for t in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
 
-sources = sorted(glob.glob(root + "/include/**/*.hpp", recursive=True) + glob.glob(root + "/examples/**/*.hpp", recursive=True))
+sources = sorted(glob.glob(root + "/include/**/*.hpp", recursive=True) + [
+    path for end in ("hpp", "cuh", "cu") for path in glob.glob(f"{root}/examples/**/*.{end}", recursive=True)] +
+    [root + "/examples/gpt2/main.cpp"])
 texts = {path: open(path).read() for path in sources + [root + "/CMakeLists.txt"]}
 said = "\n".join(l for path in sources for l in literals(texts[path]))
 said += "\n" + texts[root + "/CMakeLists.txt"]
