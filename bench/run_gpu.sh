@@ -14,3 +14,11 @@ fi
 date -u +%Y-%m-%d
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
 "$bin/bench_cuda_kernels"
+if [ -x "$bin/bench_gpt_step" ]; then
+  if python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
+    bash bench/peers/gpt_step.sh "$bin" 1.5b 8
+    python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
+  else
+    "$bin/bench_gpt_step" 1.5b 8 03
+  fi
+fi
