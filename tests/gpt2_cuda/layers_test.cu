@@ -85,7 +85,7 @@ void check_layer_norm(Index rows, Index width) {
 }
 
 TEST_CASE("layer norms, forward and backward, are the host's in double up to rounding") {
-  for (auto const [rows, width] :
+  for (auto const& [rows, width] :
        {std::pair<Index, Index>{1, 8}, {3, 24}, {37, 36}, {5000, 768}, {264, 1600}}) {
     check_layer_norm<float>(rows, width);
     check_layer_norm<bf16>(rows, width);
@@ -156,7 +156,7 @@ void check_column_sum(Index rows, Index columns, bool adds) {
 
 TEST_CASE("the sum of a matrix's rows is that in double up to rounding") {
   for (bool adds : {false, true}) {
-    for (auto const [rows, columns] : {std::pair<Index, Index>{1, 8}, {65, 33}, {8192, 1600}}) {
+    for (auto const& [rows, columns] : {std::pair<Index, Index>{1, 8}, {65, 33}, {8192, 1600}}) {
       check_column_sum<float>(rows, columns, adds);
       check_column_sum<bf16>(rows, columns, adds);
     }
@@ -207,7 +207,7 @@ void check_embedding(Index length, Index sequences, Index vocabulary, Index widt
 }
 
 TEST_CASE("embeddings, forward and backward, are the host's in double up to rounding") {
-  for (auto const [length, width] : {std::pair<Index, Index>{1, 8}, {16, 20}, {48, 768}}) {
+  for (auto const& [length, width] : {std::pair<Index, Index>{1, 8}, {16, 20}, {48, 768}}) {
     check_embedding<float>(length, 3, 40, width);
     check_embedding<bf16>(length, 3, 40, width);
   }
