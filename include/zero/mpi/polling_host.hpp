@@ -150,6 +150,8 @@ class PollingState {
     inside_ = true;
     bool any = false;
     try {
+      // Work may open streams, which moves the entries.
+      // NOLINTNEXTLINE(modernize-loop-convert)
       for (std::size_t i = 0; i < queues_.size(); ++i) {
         WorkQueue& queue = *queues_[i].queue;
         if (queues_[i].abandoned) continue;
@@ -174,8 +176,8 @@ class PollingState {
       std::mutex mutex;
       std::vector<std::vector<HostBuffer>> buffers;
     };
-    static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
     try {
+      static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
       std::lock_guard const lock(kept.mutex);
       kept.buffers.push_back(std::move(buffers));
     } catch (...) {  // no memory for the list: then it is leaked

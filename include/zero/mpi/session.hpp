@@ -14,9 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace zero {
-
-namespace detail {
+namespace zero::detail {
 
 /// A call of MPI that failed.
 struct MpiFailure : CommunicationError {
@@ -100,6 +98,4 @@ class MpiSession {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-}  // namespace detail
-
-}  // namespace zero
+}  // namespace zero::detail
