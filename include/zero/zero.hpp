@@ -11,7 +11,8 @@
 #include <zero/launch/threads.hpp>      // launch<Threads>
 #include <zero/model/model.hpp>         // tensors, units, visits, the Model concept
 #include <zero/model/sample_order.hpp>  // a rank's part of an epoch
-#include <zero/optim/adamw.hpp>         // AdamW
+#include <zero/optim/adamw.hpp>         // AdamW; learning-rate schedules
+#include <zero/optim/momentum.hpp>      // a momentum that cycles
 #include <zero/policy/options.hpp>      // run-time options
 #include <zero/policy/policies.hpp>     // Sharded<Stage, Offload>, precisions
 #include <zero/report/metrics.hpp>      // a row a step

@@ -112,6 +112,13 @@ template <class P, class G>
 void start_record(typename Device<P, G>::Stream&, View<double, Device<P, G>> record,
                   std::uint64_t hash);
 
+template <class P, class G, class From, class To>
+requires(std::same_as<From, double>&& OneOf<To, double, G>) ||
+    (std::same_as<From, G> &&
+     std::same_as<To, double>)void mark_not_finite(typename Device<P, G>::Stream&,
+                                                   View<From const, Device<P, G>> from,
+                                                   View<To, Device<P, G>> to);
+
 template <class P, class G, class LearningRate>
 void decide(typename Device<P, G>::Stream&, View<double const, Device<P, G>> records,
             View<zero::Decision, Device<P, G>> decision, zero::DecisionInputs, LearningRate);

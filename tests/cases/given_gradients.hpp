@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model whose gradients are given: a batch is the gradient of every trainable element, in order
-// of description, and the loss is 0. So a test says what each rank contributes, and what is left to
-// see is what reduction, clipping and update make of it.
+// of description, before the loss scale, and the loss is 0, or what `loss` says of the batch. So a
+// test says what each rank contributes, and what is left to see is what reduction, clipping and
+// update make of it.
 
 #include <zero/model/model.hpp>
 
@@ -20,11 +21,16 @@ struct GivenGradients {
   using Batch = std::vector<float>;
 
   zero::Units description;
+  double (*loss)(Batch const&) = nullptr;
 
   zero::Units units() const { return description; }
 
   template <class Pass>
   void operator()(Pass& pass, Batch const& batch) const {
+    if (loss != nullptr) {
+      pass.stream().enqueue(
+          [to = pass.loss(), x = loss(batch)] { *Pass::Device::resolve(to.address()) += x; });
+    }
     int const num_units = static_cast<int>(description.size());
     for (int u = 0; u < num_units; ++u) pass.forward(u).end();
     if constexpr (Pass::trains) {
@@ -47,11 +53,12 @@ struct GivenGradients {
   template <class Pass>
   static void add(Pass& pass, zero::View<typename Pass::Gradient, typename Pass::Device> to,
                   float const* from) {
-    pass.stream().enqueue([to, from] {
+    pass.stream().enqueue([to, from, scale = pass.loss_scale()] {
       using Gradient = typename Pass::Gradient;
       Gradient* const g = Pass::Device::resolve(to.address());
+      float const s = *Pass::Device::resolve(scale.address());
       for (Index i = 0; i < to.size(); ++i)
-        g[i] = static_cast<Gradient>(static_cast<float>(g[i]) + from[i]);
+        g[i] = static_cast<Gradient>(static_cast<float>(g[i]) + s * from[i]);
     });
   }
 };

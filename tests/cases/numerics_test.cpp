@@ -51,6 +51,33 @@ TEST_CASE("N03: 300 micro-batches of a bf16 gradient of 1 have the mean 1") {
   }
 }
 
+TEST_CASE("N03: 5000 micro-batches of an fp16 gradient of 1 have the mean 1") {
+  for (int world : {1, 4}) {
+    for (int stage : {0, 2}) {
+      for (zero::Reduction reduction : {zero::Reduction::boundary, zero::Reduction::micro_batch}) {
+        CAPTURE(world);
+        CAPTURE(stage);
+        Training const training{.stage = stage,
+                                .world = world,
+                                .precision = Precision::fp16,
+                                .units = make_units({{10}}),
+                                .optimizer = Descent{},
+                                .options = {.accumulation = 5000,
+                                            .reduction = reduction,
+                                            .loss_scale = zero::LossScale::fixed(1)},
+                                .steps = [](int) {
+                                  return Steps(1,
+                                               MicroBatches(5000, GivenGradients::Batch(10, 1.0f)));
+                                }};
+        Outcome const outcome = train(training);
+        // 5000 and 20000 are fp16 numbers; the factor 1 / (5000 x world) is a float.
+        CHECK(largest_difference(outcome.last().weights, std::vector<double>(10, -1.0)) < 1.2e-7);
+        CHECK(outcome.last().ranks[0].decision.norm == doctest::Approx(std::sqrt(10.0)));
+      }
+    }
+  }
+}
+
 TEST_CASE("N06: float masters keep what the short weights cannot") {
   for (int world : {1, 2}) {
     for (int stage : {0, 1, 2, 3}) {

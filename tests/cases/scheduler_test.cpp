@@ -1,50 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of the area "scheduler", for the schedule that there is.
+// Cases of the area "scheduler".
 #include <cases/table_training.hpp>
 #include <doctest/doctest.h>
+#include <support/schedule_table.hpp>
 
 namespace {
 
 using namespace cases;
+using zero::LearningRate;
+using zero::Ramp;
 
-TEST_CASE("S01: the first update of a warm-up already has the schedule's rate") {
-  for (int stage : {0, 3}) {
-    CAPTURE(stage);
-    Training training = table_training(stage, 2);
-    zero::AdamW optimizer = table_adamw();
-    optimizer.schedule = zero::LearningRate::linear(10, 100);
-    training.optimizer = optimizer;
-    Outcome const outcome = train(training);
-    CHECK(outcome.steps[0].ranks[0].decision.learning_rate == 0);
-    std::vector<float> initial;
-    for (double w : adam_table::initial) initial.push_back(static_cast<float>(w));
-    CHECK(same_bits(outcome.steps[0].weights, initial));
-    for (int s = 0; s < adam_table::num_steps; ++s) {
-      CHECK(outcome.steps[at(s)].ranks[1].decision.learning_rate ==
-            doctest::Approx(1e-2 * s / 10).epsilon(1e-6));
+/// One weight at 0 and a gradient of 1 in each micro-batch: what is left to see is the rate.
+Training ones(int stage, int world, zero::AdamW const& optimizer, int num_steps,
+              Index accumulation = 1) {
+  return {.stage = stage,
+          .world = world,
+          .units = make_units({{1}}),
+          .optimizer = optimizer,
+          .options = {.accumulation = accumulation},
+          .steps = [=](int) {
+            return Steps(at(num_steps),
+                         MicroBatches(at(accumulation), GivenGradients::Batch(1, 1.0f)));
+          }};
+}
+
+zero::AdamW scheduled(LearningRate const& rate, float lr = 1e-3f) {
+  return {.lr = lr, .weight_decay = 0, .schedule = rate};
+}
+
+/// Whether update s + 1 of a run on all ranks had the rate of table entry s + first, to a float's
+/// rounding.
+void check_rates(Outcome const& outcome, std::vector<double> const& table, std::size_t first = 0) {
+  for (std::size_t s = 0; s < outcome.steps.size(); ++s) {
+    CAPTURE(s);
+    for (RankRecord const& rank : outcome.steps[s].ranks) {
+      CHECK(std::abs(static_cast<double>(rank.decision.learning_rate) - table[s + first]) <=
+            0x1p-23 * table[s + first]);  // lr and the rate are rounded
     }
   }
 }
 
-TEST_CASE("S11: a schedule counts updates, not micro-batches or samples") {
-  Training training = table_training(2, 2, {{10}}, 4);
-  zero::AdamW optimizer = table_adamw();
-  optimizer.schedule = zero::LearningRate::linear(0, 20);
-  training.optimizer = optimizer;
-  training.steps = [](int rank) {
-    Steps steps;
-    while (steps.size() < 20) {
-      for (MicroBatches& micro_batches : table_steps(rank, 2, 4))
-        steps.push_back(std::move(micro_batches));
-    }
-    return steps;
-  };
-  Outcome const outcome = train(training);
-  REQUIRE(outcome.steps.size() == 20);  // of 80 micro-batches a rank
-  for (int s = 0; s < 20; ++s) {
-    CHECK(outcome.steps[at(s)].ranks[0].decision.learning_rate ==
-          doctest::Approx(1e-2 * (20 - s) / 20.0).epsilon(1e-6));
+TEST_CASE("S01: the first update of a warm-up already has the schedule's rate") {
+  for (int stage : {0, 3}) {
+    CAPTURE(stage);
+    LearningRate const w1 = LearningRate::warmup({.updates = 10, .ramp = Ramp::linear});
+    Outcome const outcome = train(ones(stage, 2, scheduled(w1), 15));
+    CHECK(outcome.steps[0].weights[0] == 0);  // a rate of 0
+    CHECK(outcome.steps[1].weights[0] == 0);  // and once more
+    CHECK(outcome.steps[2].weights[0] < 0);
+    check_rates(outcome, schedule_table::warmup_linear);
+    // The form that does not idle has its own name.
+    Outcome const shifted = train(ones(stage, 2, scheduled(w1.shifted()), 5));
+    check_rates(shifted, schedule_table::warmup_linear, 2);
   }
+}
+
+TEST_CASE(
+    "S03: a warm-up of one update is one of two, of none is none; what is no length is refused") {
+  struct Case {
+    Ramp ramp;
+    Index updates;
+    std::vector<double> rates;
+  };
+  Case const cases[] = {{Ramp::logarithmic, 1, {0, 0, 1e-3, 1e-3}},
+                        {Ramp::linear, 1, {0, 0, 5e-4, 1e-3}},
+                        {Ramp::logarithmic, 2, {0, 0, 1e-3, 1e-3}},
+                        {Ramp::linear, 2, {0, 0, 5e-4, 1e-3}},
+                        {Ramp::logarithmic, 0, {1e-3, 1e-3, 1e-3, 1e-3}},
+                        {Ramp::linear, 0, {1e-3, 1e-3, 1e-3, 1e-3}}};
+  for (Case const& c : cases) {
+    LearningRate const rate = LearningRate::warmup({.updates = c.updates, .ramp = c.ramp});
+    check_rates(train(ones(1, 2, scheduled(rate), 4)), c.rates);
+  }
+  CHECK_THROWS_WITH_AS(LearningRate::warmup({.updates = -1}),
+                       "LearningRate::warmup: updates: found -1; expected 0 updates to 2^53",
+                       zero::InvalidArgument);
+}
+
+TEST_CASE("S05: a OneCycle without decay stays at its least rate after the cycle") {
+  LearningRate const o1 = LearningRate::one_cycle({.up = 5}, 0.1);
+  Outcome const outcome = train(ones(2, 2, scheduled(o1), 15));
+  check_rates(outcome, schedule_table::one_cycle);
+  for (std::size_t call = 10; call < 15; ++call)
+    CHECK(outcome.steps[call].ranks[0].decision.learning_rate ==
+          outcome.steps[10].ranks[0].decision.learning_rate);
+}
+
+TEST_CASE("S07: the number of the update is all that a schedule resumes from") {
+  // The same value, asked anew from update 8 on, as after a load; a checkpoint keeps the number.
+  LearningRate const d1 = LearningRate::warmup_decay({.updates = 5, .ramp = Ramp::linear}, 20);
+  zero::AdamW const resumed = scheduled(d1);
+  CHECK(resumed.learning_rate(8) == doctest::Approx(schedule_table::warmup_decay[7]).epsilon(1e-6));
+  for (Index call = 7; call < 11; ++call) {
+    CHECK(static_cast<double>(resumed.learning_rate(call + 1)) ==
+          doctest::Approx(schedule_table::warmup_decay[at(call)]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("S11: a schedule counts updates, not micro-batches or samples") {
+  LearningRate const d1 = LearningRate::warmup_decay({.updates = 5, .ramp = Ramp::linear}, 20);
+  Outcome const outcome = train(ones(2, 2, scheduled(d1), 20, 4));
+  REQUIRE(outcome.steps.size() == 20);  // of 80 micro-batches a rank
+  check_rates(outcome, schedule_table::warmup_decay);
+  CHECK(outcome.last().ranks[0].decision.learning_rate == doctest::Approx(1.3333e-4).epsilon(1e-4));
 }
 
 }  // namespace

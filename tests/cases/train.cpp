@@ -89,7 +89,7 @@ Outcome train_as(Training const& training, Optimizer const& optimizer, std::size
 
   zero::launch<zero::Threads>(training.world, [&](auto communicator) {
     int const rank = communicator.rank();
-    zero::Trainer trainer{GivenGradients{training.units},
+    zero::Trainer trainer{GivenGradients{training.units, training.loss},
                           communicator,
                           optimizer,
                           training.options,
@@ -98,12 +98,18 @@ Outcome train_as(Training const& training, Optimizer const& optimizer, std::size
     zero::Ledger const& ledger = communicator.device().ledger();
     Steps const steps = training.steps(rank);
     for (std::size_t s = 0; s < num_steps; ++s) {
-      trainer.step(steps[s]);
+      try {
+        trainer.step(steps[s]);
+      } catch (std::exception const& e) {
+        if (training.failed) training.failed(rank, e);
+        throw;
+      }
       AfterStep& after = outcome.steps[s];
       zero::read_weights(trainer, into(after.weights, begins));
       if (Optimizer::num_states > 0) zero::read_state(trainer, 0, into(after.m, begins));
       if (Optimizer::num_states > 1) zero::read_state(trainer, 1, into(after.v, begins));
       after.ranks[at(rank)] = {trainer.decision(), squares_of_own_record(trainer), ledger.bytes()};
+      if (training.saw) training.saw(rank, after.ranks[at(rank)].decision);
       if (training.after_step) training.after_step(rank, static_cast<Index>(s), ledger);
     }
     zero::read_weights(trainer,
@@ -140,9 +146,14 @@ Outcome train_at_stage(Training const& training, Optimizer const& optimizer) {
 Outcome train(Training const& training) {
   return std::visit(
       [&](auto const& optimizer) {
-        return training.precision == Precision::fp32
-                   ? train_at_stage<zero::Fp32>(training, optimizer)
-                   : train_at_stage<zero::Bf16Mixed>(training, optimizer);
+        switch (training.precision) {
+          case Precision::fp32:
+            return train_at_stage<zero::Fp32>(training, optimizer);
+          case Precision::bf16:
+            return train_at_stage<zero::Bf16Mixed>(training, optimizer);
+          default:
+            return train_at_stage<zero::Fp16Mixed>(training, optimizer);
+        }
       },
       training.optimizer);
 }

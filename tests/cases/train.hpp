@@ -16,7 +16,7 @@
 
 namespace cases {
 
-enum class Precision { fp32, bf16 };
+enum class Precision { fp32, bf16, fp16 };
 
 /// The micro-batches of one step, and all steps of one rank.
 using MicroBatches = std::vector<GivenGradients::Batch>;
@@ -29,9 +29,13 @@ struct Training {
   zero::Units units{};
   std::variant<zero::AdamW, Descent> optimizer = zero::AdamW{};
   zero::Options options{};
-  std::function<Steps(int rank)> steps{};  ///< called on each rank's thread
+  std::function<Steps(int rank)> steps{};                  ///< called on each rank's thread
+  double (*loss)(GivenGradients::Batch const&) = nullptr;  ///< unset: 0
   /// Called on each rank's thread after each step, from 0, if given.
   std::function<void(int rank, Index step, zero::Ledger const& ledger)> after_step{};
+  std::function<void(int rank, zero::Decision const& decision)> saw{};  ///< the same, if given
+  /// Called on a rank's thread with what its step threw, which then ends the run, if given.
+  std::function<void(int rank, std::exception const&)> failed{};
 };
 
 /// One rank after one step.

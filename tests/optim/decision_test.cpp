@@ -18,12 +18,14 @@ struct Record {
   double squares = 0;
   Index bad_unit = -1;
   double hash = 7;
+  double loss_mark = 0;
 };
 
 std::vector<double> laid_out(std::vector<Record> const& records) {
   std::vector<double> words;
   for (Record const& r : records)
-    words.insert(words.end(), {r.squares, static_cast<double>(r.bad_unit + 1), r.hash, 0.0});
+    words.insert(words.end(),
+                 {r.squares, static_cast<double>(r.bad_unit + 1), r.hash, r.loss_mark});
   return words;
 }
 
@@ -88,13 +90,13 @@ TEST_CASE("good steps count updates, which is what the rate is asked for") {
   }
 }
 
-TEST_CASE("a bad gradient skips: updates stay, skips count, the first unit of all ranks is named") {
+TEST_CASE("a bad gradient skips: updates stay, skips count, the last unit of all ranks is named") {
   Decision d = decided({{1}, {1}}, {});
   d = decided({{1}, {std::nan(""), 5}, {infinity, 3}, {infinity, 4}}, {.clip = 1}, d);
   CHECK(d.skip == 1);
   CHECK(d.updates == 1);
   CHECK(d.skipped == 1);
-  CHECK(d.bad_unit == 3);
+  CHECK(d.bad_unit == 5);  // backward comes there first
   CHECK(!std::isfinite(d.norm));
   CHECK(d.learning_rate == rate(1));
 

@@ -55,12 +55,12 @@ TEST_CASE("before the first good update the rate is the first one's, for a skipp
   CHECK(LearningRate::linear(0, 10).factor(0) == 1);
 }
 
-TEST_CASE("negative counts are refused with both numbers") {
+TEST_CASE("negative counts are refused by name") {
   CHECK_THROWS_WITH_AS(LearningRate::linear(-1, 10),
-                       "LearningRate::linear: negative count, warm-up -1, total 10",
+                       "LearningRate::linear: warmup: found -1; expected 0 updates to 2^53",
                        zero::InvalidArgument);
   CHECK_THROWS_WITH_AS(LearningRate::linear(1, -10),
-                       "LearningRate::linear: negative count, warm-up 1, total -10",
+                       "LearningRate::linear: total: found -10; expected 0 updates to 2^53",
                        zero::InvalidArgument);
 }
 

@@ -21,7 +21,7 @@ inline Result check_against(Result const& reference, Config const& config) {
   Result result = run(config);
   std::string const differs = difference(reference, result);
   CHECK_MESSAGE(differs.empty(), describe(config) << ": " << differs);
-  std::string const wrong = fault(result, config.bf16);
+  std::string const wrong = fault(result, config.type());
   CHECK_MESSAGE(wrong.empty(), describe(config) << ": " << wrong);
   return result;
 }
@@ -35,7 +35,7 @@ inline Result reference_of(Config config) {
   config.options.prefetch = 0;
   config.options.persistence_threshold = 0;
   Result result = run(config);
-  std::string const wrong = fault(result, config.bf16);
+  std::string const wrong = fault(result, config.type());
   CHECK_MESSAGE(wrong.empty(), describe(config) << ": " << wrong);
   return result;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <support/result.hpp>
+#include <support/rounding.hpp>
 
 #include <bit>
 #include <cmath>
@@ -55,11 +56,19 @@ class Finding {
     number("factor", a.factor, b.factor);
     number("learning rate", a.learning_rate, b.learning_rate);
     number("loss scale", a.loss_scale, b.loss_scale);
+    number("used scale", a.used_scale, b.used_scale);
     number("skip", a.skip, b.skip);
+    number("cause", static_cast<int>(a.cause), static_cast<int>(b.cause));
+    number("failed", a.failed, b.failed);
     number("updates", a.updates, b.updates);
     number("skipped", a.skipped, b.skipped);
     number("bad unit", a.bad_unit, b.bad_unit);
+    number("rank of a bad loss", a.bad_loss_rank, b.bad_loss_rank);
     number("diverged rank", a.diverged_rank, b.diverged_rank);
+    number("bad losses", a.bad_losses, b.bad_losses);
+    number("steps of the scale", a.scale_state.steps, b.scale_state.steps);
+    number("last overflow", a.scale_state.last_overflow, b.scale_state.last_overflow);
+    number("hysteresis", a.scale_state.hysteresis, b.scale_state.hysteresis);
   }
 
  private:
@@ -100,22 +109,30 @@ std::string difference(Result const& a, Result const& b) {
   return f.text();
 }
 
-std::uint64_t hash_of(Result const& result, bool bf16) {
+float OfType::stored(float weight) const {
+  if (type == Type::bf16) return zero_test::stored<zero::bf16>(weight);
+  if (type == Type::fp16) return zero_test::stored<zero::fp16>(weight);
+  return weight;
+}
+
+std::uint64_t hash_of(Result const& result, OfType type) {
   std::uint64_t sum = 0;
-  auto const add = [&sum](Tensors const& tensors, bool halves) {
+  auto const add = [&sum](Tensors const& tensors, Type as) {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       for (std::size_t i = 0; i < tensors[t].size(); ++i) {
-        std::uint64_t const bits = std::bit_cast<std::uint32_t>(tensors[t][i]);
-        sum += zero::mix(zero::mix(t, i), halves ? bits >> 16 : bits);
+        std::uint64_t bits = std::bit_cast<std::uint32_t>(tensors[t][i]);
+        if (as == Type::bf16) bits = zero::bf16(tensors[t][i]).bits;
+        if (as == Type::fp16) bits = zero::fp16(tensors[t][i]).bits;
+        sum += zero::mix(zero::mix(t, i), bits);
       }
     }
   };
-  add(result.snapshots.back().weights, false);
-  add(result.frozen, bf16);
+  add(result.snapshots.back().weights, Type::fp32);
+  add(result.frozen, type.type);
   return sum;
 }
 
-std::string fault(Result const& result, bool bf16) {
+std::string fault(Result const& result, OfType type) {
   Finding f;
   for (std::size_t s = 0; s < result.steps.size(); ++s) {
     StepResult const& step = result.steps[s];
@@ -127,8 +144,7 @@ std::string fault(Result const& result, bool bf16) {
   Tensors const& weights = result.snapshots.back().weights;
   Tensors parameters = result.frozen;
   for (std::size_t t = 0; t < weights.size(); ++t) {
-    for (float w : weights[t])
-      parameters[t].push_back(bf16 ? static_cast<float>(zero::bf16(w)) : w);
+    for (float w : weights[t]) parameters[t].push_back(type.stored(w));
   }
   double loss = 0;
   for (double x : result.steps.back().losses) loss += x;
@@ -139,7 +155,7 @@ std::string fault(Result const& result, bool bf16) {
     f.compare(parameters, result.replicas[r], rank + ": weights and what leases show");
     if (!n.padding_is_zero) f.say(rank, ": padding is not zero");
     if (!n.readers_agree) f.say(rank, ": the trainer reads other values than its slots hold");
-    if (n.parameters_hash != 0 && n.parameters_hash != hash_of(result, bf16))
+    if (n.parameters_hash != 0 && n.parameters_hash != hash_of(result, type))
       f.say(rank, ": parameters_hash is not the hash of the parameters");
     if (n.parameters_hash != 0 && !same(n.mean_loss, loss))
       f.say(rank, ": mean loss ", n.mean_loss, " against ", loss);

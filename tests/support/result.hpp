@@ -14,6 +14,16 @@
 
 namespace zero_test {
 
+/// The type of parameters and gradients. Where a bool stands for it: whether it is bf16.
+enum class Type { fp32, bf16, fp16 };
+struct OfType {
+  Type type = Type::fp32;
+  OfType(Type t) : type(t) {}
+  OfType(bool bf16) : type(bf16 ? Type::bf16 : Type::fp32) {}
+  /// What a parameter of this type holds of a weight.
+  float stored(float weight) const;
+};
+
 /// Elements by tensor, in the order of the model's description; empty where a tensor has none.
 using Tensors = std::vector<std::vector<float>>;
 
@@ -67,9 +77,9 @@ std::string difference(Result const& a, Result const& b);
 /// What is wrong with one run by itself, in words; empty: nothing. Ranks agree in decisions, hashes
 /// and replicas; replicas are the weights; padding is 0; and, where passes kept the order, the plan
 /// is the peak, nothing was allocated after step 1 and the wire carried what was planned.
-std::string fault(Result const& result, bool bf16);
+std::string fault(Result const& result, OfType type);
 
 /// The hash of all weights as docs/concepts.md defines it, from full tensors.
-std::uint64_t hash_of(Result const& result, bool bf16);
+std::uint64_t hash_of(Result const& result, OfType type);
 
 }  // namespace zero_test

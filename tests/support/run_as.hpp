@@ -2,12 +2,14 @@
 #pragma once
 // One run of the test model, for one kind of trainer; runner.cpp chooses among these.
 
+#include <support/guarded_device.hpp>
 #include <support/observer.hpp>
 #include <support/runner.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -169,7 +171,13 @@ void run_on_ranks(Config const& config, Result& result) {
 
 template <class D, int Stage>
 void run_as(Config const& config, Result& result) {
-  if (config.bf16) {
+  if (config.fp16) {
+    if constexpr (std::same_as<D, GuardedDevice>) {
+      throw std::logic_error("fp16 is not built for the guarded device");
+    } else {
+      detail::run_on_ranks<D, Stage, zero::Fp16Mixed>(config, result);
+    }
+  } else if (config.bf16) {
     detail::run_on_ranks<D, Stage, zero::Bf16Mixed>(config, result);
   } else {
     detail::run_on_ranks<D, Stage, zero::Fp32>(config, result);

@@ -54,10 +54,13 @@ Tensors room(ModelSpec const& model, bool trainable) {
 std::string describe(Config const& c) {
   static char const* const devices[] = {"host", "late", "guarded"};
   static char const* const loops[] = {"trainer", "parts", "two trainers"};
-  std::string text =
-      c.model.name + ": stage " + std::to_string(c.stage) + (c.bf16 ? ", bf16" : ", fp32") + ", " +
-      devices[static_cast<std::size_t>(c.device)] + ", world " + std::to_string(c.world) +
-      ", accumulation " + std::to_string(c.options.accumulation);
+  std::string text = c.model.name + ": stage " + std::to_string(c.stage) +
+                     (c.fp16   ? ", fp16"
+                      : c.bf16 ? ", bf16"
+                               : ", fp32") +
+                     ", " + devices[static_cast<std::size_t>(c.device)] + ", world " +
+                     std::to_string(c.world) + ", accumulation " +
+                     std::to_string(c.options.accumulation);
   if (c.options.reduction)
     text += *c.options.reduction == zero::Reduction::boundary ? " (boundary)" : " (micro-batch)";
   text += ", prefetch " + std::to_string(c.options.prefetch) + ", bucket " +

@@ -30,6 +30,7 @@ struct Config {
   ModelSpec model;
   int stage = 0;
   bool bf16 = false;
+  bool fp16 = false;  ///< comes before bf16; not on the guarded device
   OnDevice device = OnDevice::host;
   int world = 1;
   int steps = 3;
@@ -49,6 +50,8 @@ struct Config {
   bool apart = false;      ///< ranks leave the order each by itself: they may not repeat visits
   bool may_fail = false;   ///< keep what ranks throw instead of throwing it
   std::chrono::milliseconds timeout{60000};
+
+  OfType type() const { return fp16 ? Type::fp16 : bf16 ? Type::bf16 : Type::fp32; }
 };
 
 /// "stage 3, bf16, late, world 4, accumulation 3 (boundary), ..."

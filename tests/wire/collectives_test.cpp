@@ -196,6 +196,21 @@ TEST_CASE("norm records are counted apart: 4 doubles a rank, at stages 1 to 3") 
   }
 }
 
+TEST_CASE("where the loss scale moves, stage 0 tells of losses: one element a rank") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (int world : {1, 2, 4}) {
+      rig::Setup setup{.units = wire::plain_units(), .stage = stage};
+      setup.options.loss_scale = zero::LossScale::dynamic();
+      rig::Alone alone(setup, 0, world);
+      alone.step(1);
+      auto const clip = alone.log().totals("clip");
+      // An all_reduce counts 2 (N - 1) / N of its elements, here N.
+      CHECK(clip.collectives == (world > 1 ? 1 : 0));
+      CHECK(clip.elements == (world > 1 ? (stage == 0 ? 2 : 4) * (world - 1) : 0));
+    }
+  }
+}
+
 TEST_CASE("an evaluation gathers what its forward uses, and sends nothing else") {
   for (wire::Described const& model : wire::models()) {
     for (int stage = 0; stage <= 3; ++stage) {

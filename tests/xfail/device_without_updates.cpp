@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expected-error: zero: the communicator's device lacks start_record, decide or update for this
-// expected-error: optimizer; see zero/optim/optimizer.hpp
+// expected-error: zero: the communicator's device lacks start_record, mark_not_finite, decide or
+// expected-error: update for this optimizer; see zero/optim/optimizer.hpp
 
 #include <archetypes/trainer.hpp>
 

@@ -23,6 +23,12 @@ struct OutOfMemory : Error {
   using Error::Error;
 };
 
+/// Numbers that are not finite, and that no loss scale will make so. Every rank throws the same
+/// text.
+struct NotFinite : Error {
+  using Error::Error;
+};
+
 /// A rank that is missing, has failed, or issued another collective. Every other rank throws the
 /// same text.
 struct CommunicationError : Error {

@@ -17,8 +17,9 @@ namespace zero {
 /// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements of any trivially copyable
 ///   type from or to host memory that outlives the work
 /// - add_squares(s, from, record, unit): record[0] += sum of from[i]^2, in double, in an order that
-///   depends only on from.size() and on nothing else; where the sum is not finite and record[1] is
-///   0, record[1] = unit + 1. from.size() is a multiple of 64.
+///   depends only on from.size() and on nothing else; where the sum is not finite, record[1] = unit
+///   +
+///   1. from.size() is a multiple of 64.
 /// @tparam D the device; @tparam P type of parameters; @tparam G type of gradients
 template <class D, class P, class G>
 concept HasElementwise = Device<D> &&

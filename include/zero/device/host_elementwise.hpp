@@ -103,7 +103,7 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
     double* const out = D::resolve(record.address());
     double const sum = detail::sum_of_squares(D::resolve(from.address()), from.size());
     out[0] += sum;
-    if (!std::isfinite(sum) && out[1] == 0.0) out[1] = static_cast<double>(unit + 1);
+    if (!std::isfinite(sum)) out[1] = static_cast<double>(unit + 1);
   });
 }
 

@@ -6,11 +6,21 @@
 
 #include <zero/core/host_device.hpp>
 #include <zero/device/device.hpp>
+#include <zero/optim/loss_scale.hpp>
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace zero {
+
+/// Why a step was skipped.
+enum class SkipCause : std::int32_t {
+  none,        ///< it was not
+  gradient,    ///< a gradient is not finite: with a loss scale, an overflow
+  loss,        ///< ... and so is a rank's loss: it began in the forward pass, whatever the scale
+  divergence,  ///< ranks issued different collectives
+};
 
 /// One element of device memory.
 struct Decision {
@@ -22,19 +32,29 @@ struct Decision {
       1;  ///< what the update multiplies a summed gradient by: mean, loss scale and clip in one
   float learning_rate = 0;  ///< of this update
   float loss_scale = 1;     ///< what the next pass multiplies the gradient of its loss by
+  float used_scale = 1;     ///< what this step's did, and what is taken out of norm and factor
   std::int32_t skip = 0;    ///< 1: a gradient was not finite, nothing is updated
+  SkipCause cause = SkipCause::none;
+  std::int32_t failed = 0;  ///< 1: training cannot go on, as check_finite says
   Index updates =
       0;  ///< good updates so far, this one included; the t of bias correction and schedule
-  Index skipped = 0;         ///< skipped steps so far
-  Index bad_unit = -1;       ///< first unit with a gradient that is not finite, on a skipped step
+  Index skipped = 0;  ///< skipped steps so far
+  /// On a skipped step, the unit in which it began: the last one in the model's order with a
+  /// gradient that is not finite, since backward comes there first and carries it to the units
+  /// before.
+  Index bad_unit = -1;
+  /// First rank whose loss was not finite; known where the loss scale moves.
+  Index bad_loss_rank = -1;
   Index diverged_rank = -1;  ///< first rank that issued other collectives than rank 0 in this step
+  Index bad_losses = 0;      ///< steps in a row, up to this one, that were skipped for a loss
+  LossScaleState scale_state{};
 
   /// Norm of the gradient that is applied.
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
 };
 
-/// What one rank contributes: doubles [sum of squares of its slices, first bad unit + 1 or 0, hash
-/// of the collectives it issued, 0].
+/// What one rank contributes: doubles [sum of squares of its slices, last bad unit + 1 or 0, hash
+/// of the collectives it issued, 0 or what is not finite where its loss is not].
 inline constexpr Index norm_record_doubles = 4;
 
 /// What a decision depends on beside the records.
@@ -42,7 +62,26 @@ struct DecisionInputs {
   Index ranks = 1;
   double clip = 0;           ///< largest norm, 0 for none
   double contributions = 1;  ///< ranks averaged over x micro-batches: the divisor of the mean
+  LossScale loss_scale{};
 };
+
+namespace detail {
+
+/// What a step says of the scale. A loss that is not finite says nothing: it would not be finite at
+/// any scale.
+ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& option) {
+  d.failed = 0;
+  d.bad_losses = d.cause == SkipCause::loss ? d.bad_losses + 1 : 0;
+  if (!option.moves() || d.cause == SkipCause::divergence) return;
+  Index const limit = option.settings().max_bad_losses;
+  bool const goes_on =
+      d.cause == SkipCause::loss
+          ? limit == 0 || d.bad_losses < limit
+          : d.scale_state.advance(d.loss_scale, option, d.cause == SkipCause::gradient);
+  d.failed = goes_on ? 0 : 1;
+}
+
+}  // namespace detail
 
 /// Turns the records of all ranks, in rank order, into this step's decision.
 /// @param previous the decision of the step before, replaced
@@ -52,17 +91,24 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
                              LearningRate const& learning_rate) {
   double sum = 0;
   decision.bad_unit = -1;
+  decision.bad_loss_rank = -1;
   decision.diverged_rank = -1;
   for (Index r = 0; r < inputs.ranks; ++r) {
     double const* const record = records + r * norm_record_doubles;
     sum += record[0];
     Index const bad = static_cast<Index>(record[1]) - 1;
-    if (bad >= 0 && (decision.bad_unit < 0 || bad < decision.bad_unit)) decision.bad_unit = bad;
+    if (bad > decision.bad_unit) decision.bad_unit = bad;
+    if (decision.bad_loss_rank < 0 && !std::isfinite(record[3])) decision.bad_loss_rank = r;
     if (decision.diverged_rank < 0 && record[2] != records[2]) decision.diverged_rank = r;
   }
-  double const mean = 1.0 / (inputs.contributions * static_cast<double>(decision.loss_scale));
+  decision.used_scale = decision.loss_scale;
+  double const mean = 1.0 / (inputs.contributions * static_cast<double>(decision.used_scale));
   decision.norm = std::sqrt(sum) * mean;
-  decision.skip = decision.bad_unit >= 0 || decision.diverged_rank >= 0 ? 1 : 0;
+  decision.cause = decision.diverged_rank >= 0   ? SkipCause::divergence
+                   : decision.bad_unit < 0       ? SkipCause::none
+                   : decision.bad_loss_rank >= 0 ? SkipCause::loss
+                                                 : SkipCause::gradient;
+  decision.skip = decision.cause == SkipCause::none ? 0 : 1;
   decision.clip_factor = 1;
   if (inputs.clip > 0 && decision.norm + 1e-6 > inputs.clip)
     decision.clip_factor = inputs.clip / (decision.norm + 1e-6);
@@ -73,6 +119,7 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
     ++decision.updates;
   }
   decision.learning_rate = learning_rate(decision.updates);
+  detail::move_loss_scale(decision, inputs.loss_scale);
 }
 
 /// record = [0, 0, hash, 0], before the squares are added. The hash is kept to 53 bits, exact in a
@@ -85,6 +132,16 @@ void start_record(typename D::Stream& stream, View<double, D> record, std::uint6
     r[1] = 0;
     r[2] = static_cast<double>(hash >> 11);
     r[3] = 0;
+  });
+}
+
+/// Where from[0] is not finite, to[0] becomes NaN; else it stays. One of the two is double, the
+/// other double or the gradients' type.
+template <class From, class To, RunsHostCode D>
+void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<To, D> to) {
+  stream.enqueue([from, to] {
+    if (!std::isfinite(static_cast<float>(*D::resolve(from.address()))))
+      *D::resolve(to.address()) = static_cast<To>(std::numeric_limits<float>::quiet_NaN());
   });
 }
 

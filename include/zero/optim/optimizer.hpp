@@ -89,8 +89,11 @@ void update(typename D::Stream& stream, Update<O, G, P, D> u) {
 template <class D, class O, class P, class G>
 concept CanUpdate = Device<D> && Optimizer<O> &&
     requires(typename D::Stream& s, View<double, D> record, View<Decision, D> decision,
-             View<Segment, D> segments, Decision* host, LearningRateOf<O> rate) {
+             View<Segment, D> segments, Decision* host, LearningRateOf<O> rate, View<G, D> mark) {
   start_record(s, record, std::uint64_t{});
+  mark_not_finite(s, View<double const, D>(record), record);
+  mark_not_finite(s, View<double const, D>(record), mark);
+  mark_not_finite(s, View<G const, D>(mark), record);
   decide(s, View<double const, D>(record), decision, DecisionInputs{}, rate);
   update(s, std::declval<Update<O, G, P, D>>());
   update(s, std::declval<Update<O, float, P, D>>());

@@ -4,6 +4,7 @@
 // schedule.
 
 #include <zero/core/size.hpp>
+#include <zero/policy/loss_scale.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -38,6 +39,9 @@ struct Options {
   /// Stage 3: give a unit's parameters back after its forward visit and gather them again for its
   /// backward.
   bool release_after_forward = true;
+  /// What the gradient of the loss is multiplied by; unset: LossScale::dynamic() where gradients
+  /// are fp16, 1 where they are not.
+  std::optional<LossScale> loss_scale{};
   /// Key of all noise: initial values.
   std::uint64_t seed = 1;
 };

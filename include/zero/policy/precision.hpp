@@ -28,6 +28,16 @@ struct Bf16Mixed {
   static constexpr bool has_master = true;
 };
 
+/// IEEE half precision parameters and gradients, float master weights; the loss is scaled, by
+/// Options::loss_scale (Micikevicius et al., section 3).
+struct Fp16Mixed {
+  static constexpr PolicyKind kind = PolicyKind::precision;
+  static constexpr char const* name = "fp16";
+  using Parameter = fp16;
+  using Gradient = fp16;
+  static constexpr bool has_master = true;
+};
+
 /// What the library asks of a precision. Without a master copy the parameters themselves must be
 /// float.
 template <class P>
@@ -38,6 +48,6 @@ concept PrecisionPolicy =
   requires P::has_master || std::same_as<typename P::Parameter, float>;
 };
 
-static_assert(PrecisionPolicy<Fp32> && PrecisionPolicy<Bf16Mixed>);
+static_assert(PrecisionPolicy<Fp32> && PrecisionPolicy<Bf16Mixed> && PrecisionPolicy<Fp16Mixed>);
 
 }  // namespace zero

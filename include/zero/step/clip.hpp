@@ -4,12 +4,15 @@
 // of the step. Each slice has a record, filled by its owner, or by every rank where all keep
 // everything; the order of sums is the same.
 
+#include <zero/optim/not_finite.hpp>
 #include <zero/step/gradients.hpp>
 
 namespace zero {
 
-/// Communication: where the optimizer is sharded, one all_gather of 4 doubles a rank; else nothing.
-/// Ordering: on the compute stream, after all reductions. The host waits for nothing.
+/// Communication: where the optimizer is sharded, one all_gather of 4 doubles a rank; else, where
+/// the loss scale moves, one all_reduce of a gradient element a rank: whether its loss is finite.
+/// Ordering: on the compute stream, after all reductions. The host waits for nothing; on a device
+/// that runs host code the work throws NotFinite where the decision has failed.
 /// @tparam X a Context
 template <class X>
 class Clip {
@@ -33,6 +36,7 @@ class Clip {
     if constexpr (X::Sharding::shards_optimizer) {
       Index const rank = context_.rank();
       add_slice(gradients, rank, records.view(rank * width, width));
+      mark_loss(records.view(rank * width + 3, 1));
       if (!context_.shares.alone()) {
         communicator_.all_gather(records.source(rank * width, width),
                                  records.target(0, world * width),
@@ -40,12 +44,18 @@ class Clip {
       }
     } else {
       for (Index r = 0; r < world; ++r) add_slice(gradients, r, records.view(r * width, width));
+      share_losses(records);
     }
     auto decision = context_.decision().template on<Decision>(stream);
     DecisionInputs const inputs{world, static_cast<double>(context_.options.clip),
-                                static_cast<double>(world * micro_batches)};
+                                static_cast<double>(world * micro_batches), context_.loss_scale};
     decide(stream, View<double const, D>(records.view(0, world * width)), decision.view(0, 1),
            inputs, learning_rate);
+    if constexpr (RunsHostCode<D>) {
+      stream.enqueue([d = decision.view(0, 1), x = &context_, step = context_.step] {
+        check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->unit_name(u); });
+      });
+    }
     context_.issued = {};
   }
 
@@ -58,6 +68,30 @@ class Clip {
       gradients.with_sums(u, context_.layout.slice_begin(u, rank), n, [&](auto sums) {
         add_squares(context_.compute, sums, record, Index{u});
       });
+    }
+  }
+
+  template <class T>
+  void mark_loss(View<T, D> to) {
+    if (!context_.loss_scale.moves()) return;
+    auto loss = context_.loss().template on<double>(context_.compute);
+    mark_not_finite(context_.compute, View<double const, D>(loss.view(1, 1)), to);
+  }
+
+  /// Stage 0 exchanges no records, and yet every rank is to know of every loss.
+  void share_losses(Claim<double, D>& records) {
+    if (!context_.loss_scale.moves()) return;
+    using G = typename X::Gradient;
+    auto& stream = context_.compute;
+    Index const world = context_.world();
+    auto marks = context_.exchange_rows().template on<G>(stream);
+    fill_zero(stream, marks.view(0, world));
+    mark_loss(marks.view(context_.rank(), 1));
+    if (world > 1)
+      communicator_.all_reduce(marks.target(0, world), Where{"clip", "losses", context_.step});
+    for (Index r = 0; r < world; ++r) {
+      mark_not_finite(stream, View<G const, D>(marks.view(r, 1)),
+                      records.view(r * norm_record_doubles + 3, 1));
     }
   }
 

@@ -9,7 +9,7 @@
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
 #include <zero/model/model.hpp>
-#include <zero/optim/optimizer.hpp>
+#include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
 #include <zero/step/requirements.hpp>
 
@@ -36,9 +36,13 @@ class Context : Requirements<C, P> {
   /// @throws InvalidArgument for what the descriptions or options get wrong; OutOfMemory, naming
   ///   every planned buffer, when the plan does not fit the device's limit; CommunicationError,
   ///   naming the first difference, when ranks were built differently
-  Context(Description model, C ranks, Index num_states, Options const& run_options)
+  /// @param optimizer_facts what is compared of the optimizer, hash(optimizer)
+  Context(Description model, C ranks, Index num_states, Options const& run_options,
+          std::uint64_t optimizer_facts = 0)
       : units((validate(run_options), std::move(model.units))),
         options(run_options),
+        loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
+                                                                            : LossScale())),
         layout(units, ranks.size()),
         shares(layout, Facts::of<P>(num_states), options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
@@ -51,17 +55,19 @@ class Context : Requirements<C, P> {
         tables((check_limit(), device()), plan.tables),
         extra_parameters(device()),
         extra_gradients(device()) {
-    compare();
+    compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
-    Decision const first{};
+    Decision first{};
+    first.loss_scale = first.used_scale = loss_scale.initial();
+    first.scale_state = LossScaleState::first(loss_scale);
     copy_in(compute, claim.view(), &first);
     claim.end();
     compute.synchronize();
   }
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
-  Context(M const& model, C ranks, O const&, Options const& run_options, Q...)
-      : Context(describe(model), std::move(ranks), O::num_states, run_options) {}
+  Context(M const& model, C ranks, O const& optimizer, Options const& run_options, Q...)
+      : Context(describe(model), std::move(ranks), O::num_states, run_options, hash(optimizer)) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
 
@@ -82,6 +88,8 @@ class Context : Requirements<C, P> {
   void guarded(F f) {
     try {
       f();
+    } catch (NotFinite const&) {
+      throw;  // every rank makes the same decision and throws by itself
     } catch (std::exception const& e) {
       communicator.abort("rank " + std::to_string(rank()) + " failed: " + e.what());
       throw;
@@ -106,6 +114,7 @@ class Context : Requirements<C, P> {
   Device& device() const { return communicator.device(); }
   int rank() const { return communicator.rank(); }
   int world() const { return communicator.size(); }
+  std::string_view unit_name(Index u) const { return layout[static_cast<int>(u)].name; }
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
@@ -131,6 +140,7 @@ class Context : Requirements<C, P> {
 
   Units const units;
   Options const options;
+  LossScale const loss_scale;
   Layout const layout;
   Shares const shares;
   Timeline const timeline;
@@ -160,14 +170,25 @@ class Context : Requirements<C, P> {
                       " in use. Plan: " + plan.text());
   }
 
-  void compare() {
+  void compare(std::uint64_t optimizer_facts) {
     if (shares.alone()) return;
     auto const bits = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
+    DynamicLossScale const& scale = loss_scale.settings();
     std::pair<char const*, std::uint64_t> const facts[] = {
         {"the library's version", Hash().add(version).value()},
         {"the model's layout", layout.hash()},
         {"the model's schedule", hash(timeline.schedule())},
         {"the policy", shares.facts().hash()},
+        {"the optimizer", optimizer_facts},
+        {"Options::loss_scale", Hash()
+                                    .add(Index{loss_scale.moves()})
+                                    .add(bits(loss_scale.initial()))
+                                    .add(scale.window)
+                                    .add(scale.hysteresis)
+                                    .add(bits(scale.minimum))
+                                    .add(Index{scale.consecutive_hysteresis})
+                                    .add(scale.max_bad_losses)
+                                    .value()},
         {"Options::accumulation", static_cast<std::uint64_t>(options.accumulation)},
         {"Options::clip", bits(options.clip)},
         {"Options::reduction", std::uint64_t{shares.boundary()}},

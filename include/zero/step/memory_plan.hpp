@@ -18,8 +18,8 @@ inline constexpr Index max_exchanged_words = 16;
 
 /// The buffers of one rank, in bytes of device memory.
 /// Slots: parameters, gradients, accumulators: one a unit. optimizer_state: master weights and
-/// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss, norm
-/// records, exchange, then segments, one a unit.
+/// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss and its
+/// mark, norm records, exchange, then segments, one a unit.
 struct MemoryPlan {
   PlannedBuffer parameters{"parameters"};
   PlannedBuffer gradients{"gradients"};
@@ -45,7 +45,7 @@ struct MemoryPlan {
     for (Index n : timeline.gather_slots()) gather_slots.add(n * f.parameter_bytes);
     for (Index n : timeline.gradient_slots()) gradient_slots.add(n * f.gradient_bytes);
     tables.add(sizeof(Decision));
-    tables.add(sizeof(double));
+    tables.add(2 * sizeof(double));
     tables.add(layout.world() * norm_record_doubles * Index{sizeof(double)});
     tables.add(layout.world() * max_exchanged_words * 8 * std::max(f.gradient_bytes, Index{2}));
     for (int u = 0; u < layout.size(); ++u)

@@ -17,8 +17,8 @@ class OptimizerState {
   using Context = X;
   using D = typename X::Device;
   static_assert(CanUpdate<D, O, typename X::Parameter, typename X::Gradient>,
-                "zero: the communicator's device lacks start_record, decide or update for this "
-                "optimizer; see zero/optim/optimizer.hpp");
+                "zero: the communicator's device lacks start_record, mark_not_finite, decide or "
+                "update for this optimizer; see zero/optim/optimizer.hpp");
 
   /// Allocates and initialises: master weights as the tensors' initial values in float, states 0.
   /// @throws OutOfMemory

@@ -82,7 +82,13 @@ class Pass {
     if (leases_ > 0)
       throw Error("pass: " + std::to_string(leases_) + " leases are still open at its end");
     skip_to(visits_);
-    if constexpr (Trains) reduce_->flush(visits_);
+    if constexpr (Trains) {
+      reduce_->flush(visits_);
+      if (context_.loss_scale.moves()) {
+        mark_not_finite(context_.compute, View<double const, Device>(loss_.view(0, 1)),
+                        loss_.view(1, 1));
+      }
+    }
     loss_.end();
     decision_.end();
     rethrow();
@@ -121,6 +127,8 @@ class Pass {
     if constexpr (Trains) reduce_->begin(micro.number == 0, micro.number + 1 == micro.count);
     loss_ = context_.loss().template on<double>(context_.compute);
     if (micro.number == 0) fill_zero(context_.compute, loss_.view(0, 1));
+    // Not with an evaluation's: it may come between the micro-batches of a step.
+    if (Trains && micro.number == 0) fill_zero(context_.compute, loss_.view(1, 1));
     decision_ = context_.decision().template on<Decision>(context_.compute);
   }
 

@@ -19,6 +19,8 @@ struct Facts {
   Index gradient_bytes = 4;
   bool has_master = false;
   Index num_states = 0;
+  bool fp16_parameters = false;  // as long as bf16 and another type
+  bool fp16_gradients = false;
 
   /// @tparam P a Policies<...>
   template <class P>
@@ -31,7 +33,9 @@ struct Facts {
             sizeof(typename R::Parameter),
             sizeof(typename R::Gradient),
             R::has_master,
-            num_states};
+            num_states,
+            std::same_as<typename R::Parameter, fp16>,
+            std::same_as<typename R::Gradient, fp16>};
   }
 
   constexpr int stage() const {
@@ -44,6 +48,8 @@ struct Facts {
         .add(gradient_bytes)
         .add(Index{has_master})
         .add(num_states)
+        .add(Index{fp16_parameters})
+        .add(Index{fp16_gradients})
         .value();
   }
 };

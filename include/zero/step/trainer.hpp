@@ -119,7 +119,9 @@ class Trainer {
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
-  /// @throws CommunicationError when the ranks' records show that they issued different collectives
+  /// @throws CommunicationError when the ranks' records show that they issued different
+  /// collectives;
+  ///   NotFinite, as check_finite, when training cannot go on
   Decision decision() {
     Decision d;
     read(context_.decision(), d);
@@ -128,6 +130,7 @@ class Trainer {
                                " issued other collectives than rank 0 before step " +
                                std::to_string(context_.step) + " was decided");
     }
+    check_finite(d, context_.step, [this](Index u) { return context_.unit_name(u); });
     return d;
   }
   /// Waits for all work; rethrows what failed in it.

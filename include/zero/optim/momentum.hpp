@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A momentum that moves with the updates, as OneCycle's does (DeepSpeed's cycle_momentum): around
+// any optimizer that has a beta1. An optimizer without one is refused by the compiler.
+
+#include <zero/optim/one_cycle.hpp>
+#include <zero/optim/optimizer.hpp>
+
+namespace zero {
+
+/// beta1 as a function of the number of the update alone.
+class Momentum {
+ public:
+  /// High where the rate is low: high - (high - low) x height in the cycle, then high x (1 +
+  /// decay_rate x decays). DeepSpeed's numbers, its odd first one too: update 1 has `low`, though
+  /// the formula gives `high`. A momentum that decays upwards ends below 1.
+  /// @param low, high cycle_min_mom and cycle_max_mom, 0 <= low <= high < 1
+  /// @param decay_rate decay_mom_rate, at least 0
+  /// @throws InvalidArgument naming the argument, what was found and what was expected
+  static Momentum one_cycle(OneCycle const& cycle, double low = 0.8, double high = 0.9,
+                            double decay_rate = 0) {
+    validate(cycle, "Momentum::one_cycle");
+    require_argument(low >= 0 && low < 1, "Momentum::one_cycle: low", low, "0 to below 1");
+    require_argument(high >= low && high < 1, "Momentum::one_cycle: high", high, "low to below 1");
+    require_argument(decay_rate >= 0 && std::isfinite(decay_rate),
+                     "Momentum::one_cycle: decay_rate", decay_rate, "a finite rate of 0 or more");
+    Momentum m;
+    m.cycle_ = cycle;
+    m.low_ = low;
+    m.high_ = high;
+    m.decay_rate_ = decay_rate;
+    return m;
+  }
+
+  /// @param update from 1
+  ZERO_HOST_DEVICE double value(Index update) const {
+    if (update <= 1) return low_;
+    Index const calls = update - 1;
+    double const cycled = high_ - (high_ - low_) * cycle_.height(calls);
+    double const decayed = cycled * (1 + decay_rate_ * cycle_.decays(calls));
+    return decayed < largest ? decayed : largest;
+  }
+
+ private:
+  Momentum() = default;
+  static constexpr double largest = 1.0 - 0x1p-24;  // the largest float below 1
+
+  OneCycle cycle_{};
+  double low_ = 0;
+  double high_ = 0;
+  double decay_rate_ = 0;
+};
+
+/// An optimizer whose beta1 follows a Momentum: `CycledMomentum{AdamW{...}, Momentum::...}`. All
+/// else is the optimizer's, its other facts too. Bias corrections use the beta1 of the update, as
+/// torch's and DeepSpeed's do. beta2 stays the optimizer's; DeepSpeed sets 0.99, which is to be
+/// asked for by AdamW{.beta2 = 0.99f}.
+template <Optimizer O>
+requires requires(O o) { o.beta1 = 0.5f; }
+struct CycledMomentum : O {
+  Momentum momentum;
+
+  CycledMomentum(O optimizer, Momentum cycle) : O(optimizer), momentum(cycle) {}
+
+  /// The optimizer with the beta1 of one update, and its own constants.
+  struct Constants {
+    O optimizer;
+    decltype(std::declval<O const&>().constants(Index{})) constants;
+  };
+
+  ZERO_HOST_DEVICE Constants constants(Index t) const {
+    O moved = *this;
+    moved.beta1 = static_cast<float>(momentum.value(t));
+    return {moved, moved.constants(t)};
+  }
+  ZERO_HOST_DEVICE float direction(Constants const& c, float weight, float gradient, float* states,
+                                   float decay) const {
+    return c.optimizer.direction(c.constants, weight, gradient, states, decay);
+  }
+};
+
+}  // namespace zero
