@@ -5,6 +5,8 @@
 
 #include <zero_config/check.hpp>
 #include <zero_config/init.hpp>
+#include <zero_config/plan.hpp>
+#include <zero_config/schedule.hpp>
 
 #include <exception>
 
@@ -15,6 +17,11 @@ namespace {
 constexpr std::string_view help =
     "zero-config COMMAND ...\n\n"
     "  check FILE [--explain]            the resolved configuration as JSON\n"
+    "  schedule FILE --steps N           TSV: what rate and betas each update uses\n"
+    "  loss-scale FILE --overflows 0,1,..\n"
+    "                                    TSV: how the loss scale of fp16 moves\n"
+    "  plan FILE --parameters P --largest-unit L --units U [--device-memory B] [--host-memory B]\n"
+    "       [--recommend]                TSV: bytes a rank by kind, elements sent a step\n"
     "  keys                              every key: status, default, what it drives\n"
     "  init [--json FILE] [--yaml FILE] [--force]\n"
     "                                    asks, and writes a configuration and accelerate's file\n\n"
@@ -32,6 +39,9 @@ int run(std::span<char const* const> arguments) {
   if (command.empty()) throw WrongCommand("zero-config wants a command, see zero-config --help");
   std::span<char const* const> const rest = arguments.subspan(1);
   if (command == "check") return check(rest);
+  if (command == "schedule") return schedule(rest);
+  if (command == "loss-scale") return loss_scale(rest);
+  if (command == "plan") return plan(rest);
   if (command == "keys") return keys(rest);
   if (command == "init") return init(rest);
   throw WrongCommand("zero-config has no command '" + std::string(command) +

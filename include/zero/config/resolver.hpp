@@ -118,6 +118,16 @@ class Resolver {
       findings_.refuse("fp16.enabled", "true beside bf16.enabled true", "at most one of the two");
       return;
     }
+    bool const sized =
+        !values_.wrong("fp16.initial_scale_power") && !values_.wrong("fp16.min_loss_scale");
+    double const first =
+        std::ldexp(1.0, static_cast<int>(values_.whole("fp16.initial_scale_power")));
+    if (sized && values_.number("fp16.min_loss_scale") > first)
+      findings_.refuse("fp16.min_loss_scale", plain_number(values_.number("fp16.min_loss_scale")),
+                       "at most the first scale, " + plain_number(first));
+    double const fixed = values_.number("fp16.loss_scale");
+    if (!values_.wrong("fp16.loss_scale") && fixed != 0 && fixed < 0x1p-24)
+      findings_.refuse("fp16.loss_scale", json_number(fixed), "0, or from 2^-24 to 2^100");
     std::string const name = fp16 ? "fp16" : bf16 ? "bf16" : "fp32";
     for (char const* path : {"communication_data_type", "data_types.param_dtype"}) {
       std::string const type = values_.text(path);

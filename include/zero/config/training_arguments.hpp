@@ -84,7 +84,7 @@ inline std::vector<ArgumentRow> const& argument_rows() {
       {boolean("fp16_full_eval", "").drives("fp16.enabled"), &A::fp16_full_eval},
       {boolean("bf16_full_eval", "").drives("bf16.enabled"), &A::bf16_full_eval},
       {text("optim", "").drives("optimizer.type, where the file has no optimizer"), &A::optim},
-      {choice("lr_scheduler_type", "", argument_scheduler_types)
+      {choice("lr_scheduler_type", "", keys::argument_scheduler_types)
            .drives("the schedule, where the file has none; linear where it is not given"),
        &A::lr_scheduler_type},
       {section("lr_scheduler_kwargs").drives("the schedule's numbers"), &A::lr_scheduler_kwargs},

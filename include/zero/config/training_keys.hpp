@@ -38,10 +38,13 @@ inline constexpr auto training = std::to_array<Key>({
     alias("bfloat16", "bf16", true),
     boolean("fp16.enabled", "false").filled(Auto::fp16).drives("the precision fp16"),
     boolean("fp16.auto_cast", "false").refused("a model's inputs are the model's own"),
-    number("fp16.loss_scale", "0").at_least(0).drives("a static loss scale; 0: dynamic"),
+    number("fp16.loss_scale", "0")
+        .at_least(0)
+        .at_most(0x1p100)
+        .drives("a static loss scale; 0: dynamic"),
     whole("fp16.initial_scale_power", "16")
         .at_least(0)
-        .at_most(126)
+        .at_most(100)
         .drives("the dynamic scale starts at 2 to this power"),
     whole("fp16.loss_scale_window", "1000")
         .at_least(1)
