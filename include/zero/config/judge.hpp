@@ -99,8 +99,8 @@ inline std::optional<boost::json::value> fitted(boost::json::value const& v, Key
       return v.is_bool() ? std::optional(v) : std::nullopt;
     case KeyType::whole: {
       // 2^63 is the first double that is no Index.
-      if (!number || *number != std::floor(*number) || std::abs(*number) >= 0x1p63)
-        return std::nullopt;
+      bool const fits = v.is_int64() || (number && std::abs(*number) < 0x1p63);
+      if (!number || *number != std::floor(*number) || !fits) return std::nullopt;
       Index const n = v.is_int64() ? v.get_int64() : static_cast<Index>(*number);
       return in_range(*number, k) ? std::optional<boost::json::value>(n) : std::nullopt;
     }
