@@ -52,6 +52,7 @@ inline int loss_scale(std::span<char const* const> arguments) {
                          loading_options({{"overflows", "0,0,1,..."}}));
   if (!line.has("overflows")) line.refuse("wants --overflows");
   std::string const flags = line.text("overflows");
+  if (flags.empty()) line.refuse("wants 0 and 1 in --overflows");
   std::vector<bool> overflows;
   for (std::size_t i = 0; i < flags.size(); ++i) {
     bool const digit = i % 2 == 0;
