@@ -113,6 +113,26 @@ TEST_CASE("deep nesting and long garbage are refused") {
   CHECK(!fault("/*" + std::string(1'000'000, '/'), JsonForm::relaxed).empty());
 }
 
+TEST_CASE("a million wrong keys, and one of a million letters, are refused in short") {
+  std::string keys = R"({"train_micro_batch_size_per_gpu": 1)";
+  for (int i = 0; i < 1'000'000; ++i) keys += ",\"k" + std::to_string(i) + "\":0";
+  Outcome const many = load_text(keys + "}");
+  CHECK(many.problems.size() == 1001);
+  CHECK(many.says("more problems"));
+  Outcome const one = load_text(with("\"" + std::string(1'000'000, 'k') + "\": 1"));
+  REQUIRE(one.problems.size() == 1);
+  CHECK(one.text.size() < 3000);
+}
+
+TEST_CASE("a name that resembles none and one that does, in whatever order") {
+  zero::Findings findings;
+  zero::read_arguments(boost::json::parse(R"({"learning_rat": 1, "zzzzzz": 1})").as_object(),
+                       findings);
+  REQUIRE(findings.problems().size() == 2);
+  CHECK(findings.problems()[0].expected == "a known name; nearest is learning_rate");
+  CHECK(findings.problems()[1].expected == "a name of TrainingArguments");
+}
+
 TEST_CASE("damaged texts end in an answer, never in anything else") {
   std::mt19937 random(7);
   std::string const whole = boost::json::serialize(

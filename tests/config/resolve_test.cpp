@@ -44,6 +44,23 @@ TEST_CASE("every key stands once in the table, with a status that its text expla
   CHECK(seen.size() > 200);
 }
 
+TEST_CASE("docs/configuration.md has a row for each key and each argument") {
+  std::ifstream in(std::filesystem::path(ZERO_CONFIG_CASES).parent_path().parent_path() / "docs" /
+                   "configuration.md");
+  std::string const page{std::istreambuf_iterator<char>(in), {}};
+  for (zero::Key const& k : zero::all_keys()) {
+    char const* const status = k.status == KeyStatus::honoured   ? "honoured"
+                               : k.status == KeyStatus::accepted ? "accepted"
+                                                                 : "refused";
+    std::string row = "| `" + std::string(k.path) + "` | " + status + " | ";
+    if (!k.fallback.empty()) row += "`" + std::string(k.fallback) + "`";
+    CHECK_MESSAGE(page.find("\n" + row + " | ") != std::string::npos, row);
+  }
+  for (auto const& row : zero::detail::argument_rows())
+    CHECK_MESSAGE(page.find("`" + std::string(row.key.path) + "`") != std::string::npos,
+                  row.key.path);
+}
+
 TEST_CASE(
     "accepted keys warn once and say why, refused ones are refused by name, at their neutral value "
     "neither") {

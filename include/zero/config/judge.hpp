@@ -163,7 +163,10 @@ class Judge {
   using Json = boost::json::value;
 
   void section(boost::json::object const& object, std::string const& path, std::string_view type) {
-    for (auto const& member : object) judge(path, member.key(), member.value(), type);
+    for (auto const& member : object) {
+      if (findings_.full()) return;
+      judge(path, member.key(), member.value(), type);
+    }
   }
 
   void judge(std::string const& parent, std::string_view name, Json const& value,

@@ -62,9 +62,18 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace detail {
+
+/// A key that is longer resembles none.
+inline constexpr std::size_t longest_name = 100;
+
+}  // namespace detail
+
 /// The word of the list, separated by blanks, that is nearest to `word`; "" where none is near.
+/// Refers to the list.
 inline std::string_view nearest_word(std::string_view word, std::string_view list) {
   std::string_view best;
+  if (word.size() > detail::longest_name) return best;
   std::size_t distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   while (!list.empty()) {
     std::size_t const end = list.find(' ');
@@ -96,6 +105,7 @@ inline std::string expected_instead(std::string_view path, std::string_view type
   std::string_view const section =
       point == std::string_view::npos ? std::string_view() : path.substr(0, point);
   std::string_view const name = path.substr(point == std::string_view::npos ? 0 : point + 1);
+  if (name.size() > detail::longest_name) return "a key of " + detail::section_text(section);
   if (name == "max_grad_norm") return "gradient_clipping, at the top level";
   std::string belongs;
   std::string others;

@@ -43,8 +43,11 @@ struct ConfigError : InvalidArgument {
 class Findings {
  public:
   void refuse(std::string const& path, std::string const& found, std::string const& expected) {
+    if (full()) return;
     problems_.push_back(
         {path.empty() ? "\"\"" : one_line(path), one_line(found), one_line(expected)});
+    if (full())
+      problems_.push_back({"the configuration", "more problems", "fewer; what is above is enough"});
   }
   /// Each text is kept once.
   void warn(std::string const& warning) {
@@ -54,6 +57,8 @@ class Findings {
     }
     warnings_.push_back(std::move(text));
   }
+  /// So many problems that further ones are not kept: no file that people write has them.
+  bool full() const { return problems_.size() >= 1000; }
   std::vector<Problem> const& problems() const { return problems_; }
   std::vector<std::string> const& warnings() const { return warnings_; }
 
@@ -63,8 +68,10 @@ class Findings {
   }
 
  private:
-  /// Keys and files may be called anything; a message is one line.
+  /// Keys and files may be called anything; a message is one line, and not a long one.
   static std::string one_line(std::string const& text) {
+    constexpr std::size_t longest = 1000;
+    if (text.size() > longest) return one_line(text.substr(0, longest)) + "...";
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string out;
     for (char c : text) {

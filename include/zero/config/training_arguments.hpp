@@ -166,6 +166,7 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
   TrainingArguments arguments;
   std::string harmless;
   for (auto const& [name, value] : object) {
+    if (findings.full()) break;
     std::string const path = "arguments." + std::string(name);
     detail::ArgumentRow const* row = nullptr;
     std::string known;
@@ -181,8 +182,8 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
           findings.refuse(path, quoted_json(value),
                           "it absent: it would change results, or is another system's");
       } else {
-        std::string_view const near =
-            nearest_word(name, known + std::string(detail::harmless_arguments));
+        std::string const names = known + std::string(detail::harmless_arguments);
+        std::string_view const near = nearest_word(name, names);
         findings.refuse(path, "an argument that is not known",
                         near.empty() ? "a name of TrainingArguments"
                                      : "a known name; nearest is " + std::string(near));
