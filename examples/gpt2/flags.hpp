@@ -4,6 +4,7 @@
 // written. What is wrong is refused in one sentence before anything else happens.
 
 #include <zero/core/error.hpp>
+#include <zero/report/number_text.hpp>
 
 #include <gpt2/settings.hpp>
 
@@ -67,6 +68,18 @@ Flag whole(std::string name, std::string help, T low, T high,
   return {name, "N", std::move(help), read};
 }
 
+inline Flag real(std::string name, std::string help, double low, double high,
+                 std::function<void(Settings&, double)> set) {
+  auto read = [=](Settings& settings, std::string const& text) {
+    auto const text_of = [](double x) {
+      return x == std::floor(x) ? zero::fixed_text(x, 0) : zero::shortest_text(x);
+    };
+    set(settings, number<double>(name, text, low, high,
+                                 "a number from " + text_of(low) + " to " + text_of(high)));
+  };
+  return {name, "X", std::move(help), read};
+}
+
 template <class T>
 Flag choice(std::string name, std::string help, std::vector<std::pair<std::string, T>> values,
             std::function<void(Settings&, T)> set) {
@@ -96,6 +109,7 @@ inline Flag file(std::string name, std::string value, std::string help,
 inline std::vector<Flag> const& all_flags() {
   using detail::choice;
   using detail::file;
+  using detail::real;
   using detail::whole;
   using S = Settings;
   static std::vector<Flag> const flags{
@@ -119,9 +133,10 @@ inline std::vector<Flag> const& all_flags() {
           "micro-batch",
           {{"boundary", zero::Reduction::boundary}, {"micro-batch", zero::Reduction::micro_batch}},
           [](S& s, zero::Reduction v) { s.reduction = v; }),
-      choice<Precision>("--precision", "type of parameters and gradients",
-                        {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
-                        [](S& s, Precision v) { s.precision = v; }),
+      choice<Precision>(
+          "--precision", "type of parameters and gradients",
+          {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}},
+          [](S& s, Precision v) { s.precision = v; }),
       whole<Index>("--layers", "transformer blocks", 1, 1000,
                    [](S& s, Index v) { s.size.layers = v; }),
       whole<Index>("--width", "of the residual stream", 1, 65536,
@@ -133,10 +148,48 @@ inline std::vector<Flag> const& all_flags() {
       whole<std::uint64_t>("--seed", "of initial values, order of samples and generated text", 0,
                            std::numeric_limits<std::uint64_t>::max(),
                            [](S& s, std::uint64_t v) { s.seed = v; }),
-      {"--lr", "X", "AdamW's learning rate after the warm-up",
+      real("--lr", "learning rate after the warm-up", 0, 1000,
+           [](S& s, double v) { s.learning_rate = v; }),
+      choice<Scheduler>("--scheduler", "course of the learning rate; linear if not given",
+                        {{"constant", Scheduler::constant},
+                         {"constant-with-warmup", Scheduler::constant_with_warmup},
+                         {"linear", Scheduler::linear},
+                         {"cosine", Scheduler::cosine},
+                         {"polynomial", Scheduler::polynomial},
+                         {"warmup", Scheduler::warmup},
+                         {"warmup-decay", Scheduler::warmup_decay},
+                         {"warmup-cosine", Scheduler::warmup_cosine},
+                         {"one-cycle", Scheduler::one_cycle},
+                         {"range-test", Scheduler::range_test}},
+                        [](S& s, Scheduler v) { s.rate.scheduler = v; }),
+      whole<Index>("--warmup", "steps of warm-up, rise or stretch; else a tenth of all", 0,
+                   1'000'000'000, [](S& s, Index v) { s.rate.warmup = v; }),
+      choice<zero::Ramp>("--warmup-type", "how warmup, warmup-decay and warmup-cosine rise",
+                         {{"log", zero::Ramp::logarithmic}, {"linear", zero::Ramp::linear}},
+                         [](S& s, zero::Ramp v) { s.rate.ramp = v; }),
+      real("--start", "rate at their start, or at the foot of one-cycle, of --lr", 0, 1,
+           [](S& s, double v) { s.rate.start = v; }),
+      real("--end", "rate at the end of polynomial and warmup-cosine, of --lr", 0, 0.999,
+           [](S& s, double v) { s.rate.end = v; }),
+      real("--power", "of polynomial", 0, 100, [](S& s, double v) { s.rate.power = v; }),
+      real("--cycles", "of cosine", 0, 1000, [](S& s, double v) { s.rate.cycles = v; }),
+      real("--growth", "of range-test, a stretch", 0, 1000,
+           [](S& s, double v) { s.rate.growth = v; }),
+      {"--shifted", "", "leave the idle start of a warm-up out",
+       [](S& s, std::string const&) { s.rate.shifted = true; }},
+      {"--loss-scale", "dynamic|X", "what the loss is multiplied by; fp16: dynamic if not given",
        [](S& s, std::string const& text) {
-         s.learning_rate = detail::number<double>("--lr", text, 0, 1000, "a number from 0 to 1000");
+         s.loss_scale.dynamic = text == "dynamic";
+         if (s.loss_scale.dynamic) return;
+         s.loss_scale.fixed = static_cast<float>(detail::number<double>(
+             "--loss-scale", text, 0x1p-24, 0x1p100, "dynamic or a number from 2^-24 to 2^100"));
        }},
+      whole<int>("--loss-scale-power", "a dynamic one starts at 2 to this", 0, 100,
+                 [](S& s, int v) { s.loss_scale.power = v; }),
+      whole<Index>("--loss-scale-window", "good steps after which it doubles", 1, 1'000'000'000,
+                   [](S& s, Index v) { s.loss_scale.window = v; }),
+      whole<Index>("--hysteresis", "overflows until it halves", 1, 1'000'000'000,
+                   [](S& s, Index v) { s.loss_scale.hysteresis = v; }),
       whole<int>("--prefetch", "visits by which stage 3 gathers ahead", 0, 64,
                  [](S& s, int v) { s.prefetch = v; }),
       whole<Index>(
@@ -181,6 +234,27 @@ inline void check(Settings const& s) {
   if (s.batch * s.size.context > std::numeric_limits<std::int32_t>::max()) {
     refuse("--batch " + n(s.batch) + " times --context " + n(s.size.context) +
            " is more tokens than a matrix of BLAS has rows, 2147483647");
+  }
+  RateSettings const& r = s.rate;
+  auto const only = [&](char const* flag, bool given, std::initializer_list<Scheduler> users) {
+    if (given && std::ranges::find(users, r.scheduler) == users.end())
+      refuse(std::string(flag) + " is not for this --scheduler, see --help");
+  };
+  using enum Scheduler;
+  only("--warmup", r.warmup.has_value(),
+       {constant_with_warmup, linear, cosine, polynomial, warmup, warmup_decay, warmup_cosine,
+        one_cycle, range_test});
+  only("--warmup-type", r.ramp.has_value(), {warmup, warmup_decay, warmup_cosine});
+  only("--start", r.start.has_value(), {warmup, warmup_decay, warmup_cosine, one_cycle});
+  only("--end", r.end.has_value(), {polynomial, warmup_cosine});
+  only("--power", r.power.has_value(), {polynomial});
+  only("--cycles", r.cycles.has_value(), {cosine});
+  only("--growth", r.growth.has_value(), {range_test});
+  only("--shifted", r.shifted,
+       {constant_with_warmup, linear, cosine, polynomial, warmup, warmup_decay, warmup_cosine});
+  LossScaleSettings const& l = s.loss_scale;
+  if ((l.power || l.window || l.hysteresis) && !l.dynamic) {
+    refuse("--loss-scale-power, --loss-scale-window and --hysteresis are for --loss-scale dynamic");
   }
   if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
     refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));

@@ -9,6 +9,7 @@
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
+#include <gpt2/rate.hpp>
 #include <gpt2/run.hpp>
 #include <gpt2/text.hpp>
 
@@ -38,6 +39,17 @@ Outcome train_at_stage(Settings const& settings, Text const& text, zero::Metrics
   }
 }
 
+char const* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return zero::Fp32::name;
+    case Precision::bf16:
+      return zero::Bf16Mixed::name;
+    default:
+      return zero::Fp16Mixed::name;
+  }
+}
+
 void print_plan(Settings const& s) {
   Index parameters = 0;
   for (auto const& unit : units_of(s.size)) {
@@ -47,7 +59,7 @@ void print_plan(Settings const& s) {
   std::cout << "GPT-2 of " << zero::human_count(static_cast<double>(parameters)) << " parameters, "
             << s.size.layers << " layers of width " << s.size.width << "; " << s.ranks
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
-            << (s.precision == Precision::bf16 ? "bf16" : "fp32") << ", "
+            << name_of(s.precision) << ", "
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
             << memory_table(memory_plans(s), s.stage)
             << "besides, the model's activations: " << zero::human_bytes(activations)

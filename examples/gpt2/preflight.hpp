@@ -12,6 +12,7 @@
 
 #include <gpt2/activations.hpp>
 #include <gpt2/flags.hpp>
+#include <gpt2/rate.hpp>
 #include <gpt2/settings.hpp>
 #include <gpt2/units.hpp>
 #include <unistd.h>
@@ -28,15 +29,16 @@ inline zero::Options options_of(Settings const& s) {
           .reduction = s.reduction,
           .prefetch = s.prefetch,
           .bucket = s.bucket,
+          .loss_scale = loss_scale_of(s),
           .seed = s.seed};
 }
 
-/// AdamW with a linear warm-up and decay.
+/// AdamW with the schedule that is asked for.
 inline zero::AdamW optimizer_of(Settings const& s) {
   return {.lr = static_cast<float>(s.learning_rate),
           .beta2 = 0.99f,
           .weight_decay = 0.1f,
-          .schedule = zero::LearningRate::linear(s.warm_up(), s.steps)};
+          .schedule = rate_of(s)};
 }
 
 namespace detail {
@@ -45,8 +47,14 @@ template <int Stage>
 zero::Facts facts_of(Precision precision) {
   constexpr zero::Index states = zero::AdamW::num_states;
   using S = zero::Sharded<Stage>;
-  return precision == Precision::bf16 ? zero::Facts::of<zero::Policies<S, zero::Bf16Mixed>>(states)
-                                      : zero::Facts::of<zero::Policies<S, zero::Fp32>>(states);
+  switch (precision) {
+    case Precision::fp32:
+      return zero::Facts::of<zero::Policies<S, zero::Fp32>>(states);
+    case Precision::bf16:
+      return zero::Facts::of<zero::Policies<S, zero::Bf16Mixed>>(states);
+    default:
+      return zero::Facts::of<zero::Policies<S, zero::Fp16Mixed>>(states);
+  }
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 // What a run of the program gpt2 is told.
 
+#include <zero/optim/warmup.hpp>
 #include <zero/policy/options.hpp>
 
 #include <gpt2/configuration.hpp>
@@ -12,7 +13,42 @@
 
 namespace gpt2 {
 
-enum class Precision { fp32, bf16 };
+enum class Precision { fp32, bf16, fp16 };
+
+enum class Scheduler {
+  constant,
+  constant_with_warmup,
+  linear,
+  cosine,
+  polynomial,
+  warmup,
+  warmup_decay,
+  warmup_cosine,
+  one_cycle,
+  range_test
+};
+
+/// The schedule of the learning rate; what is unset is the schedule's own default.
+struct RateSettings {
+  Scheduler scheduler = Scheduler::linear;
+  std::optional<Index> warmup{};     ///< steps; unset: a tenth of all
+  std::optional<zero::Ramp> ramp{};  ///< how a warm-up rises
+  std::optional<double> start{};     ///< rate at the start, of the peak
+  std::optional<double> end{};       ///< rate at the end, of the peak
+  std::optional<double> power{};     ///< of a polynomial
+  std::optional<double> cycles{};    ///< of a cosine
+  std::optional<double> growth{};    ///< of a range test, a stretch
+  bool shifted = false;              ///< without an idle start
+};
+
+/// The loss scale; what is unset is the library's own default.
+struct LossScaleSettings {
+  bool dynamic = false;  ///< asked for
+  std::optional<float> fixed{};
+  std::optional<int> power{};
+  std::optional<Index> window{};
+  std::optional<Index> hysteresis{};
+};
 
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
@@ -29,6 +65,8 @@ struct Settings {
   Configuration size{};
   std::uint64_t seed = 1;
   double learning_rate = 6e-3;
+  RateSettings rate{};
+  LossScaleSettings loss_scale{};
   int prefetch = 1;
   Index bucket = 0;
   std::string text{};     ///< file to train on; empty: the fortunes
@@ -38,7 +76,7 @@ struct Settings {
 
   /// Steps that this run makes.
   Index last_step() const { return stop_after.value_or(steps); }
-  Index warm_up() const { return steps / 10; }
+  Index warm_up() const { return rate.warmup.value_or(steps / 10); }
   Index tokens_a_step() const { return batch * size.context * accumulation * ranks; }
 };
 

@@ -90,6 +90,7 @@ class Rank {
     record.loss = trainer_.mean_loss();
     record.learning_rate = static_cast<double>(decision.learning_rate);
     record.gradient_norm = decision.norm;
+    record.loss_scale = static_cast<double>(decision.used_scale);
     record.skipped_steps = decision.skipped;
     record.tokens_per_s = static_cast<double>(settings_.tokens_a_step()) / seconds_;
     record.phase_seconds = phases(before, trainer_.context().seconds);
@@ -193,10 +194,15 @@ Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics
 template <int Stage>
 Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
-  if (settings.precision == Precision::fp32) {
-    return detail::train<zero::Sharded<Stage>, zero::Fp32>(settings, text, metrics, stop);
+  using Sharding = zero::Sharded<Stage>;
+  switch (settings.precision) {
+    case Precision::fp32:
+      return detail::train<Sharding, zero::Fp32>(settings, text, metrics, stop);
+    case Precision::bf16:
+      return detail::train<Sharding, zero::Bf16Mixed>(settings, text, metrics, stop);
+    default:
+      return detail::train<Sharding, zero::Fp16Mixed>(settings, text, metrics, stop);
   }
-  return detail::train<zero::Sharded<Stage>, zero::Bf16Mixed>(settings, text, metrics, stop);
 }
 
 }  // namespace gpt2

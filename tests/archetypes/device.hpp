@@ -76,11 +76,6 @@ template <class P, class G, class T>
 requires OneOf<T, P, G, float, double>
 void fill_zero(typename Device<P, G>::Stream&, View<T, Device<P, G>> to);
 
-template <class P, class G, class T>
-requires OneOf<T, P, double>
-void copy(typename Device<P, G>::Stream&, View<T, Device<P, G>> to,
-          View<T const, Device<P, G>> from);
-
 template <class P, class G, class A, class B>
 requires(std::same_as<A, float>&& std::same_as<B, G>) ||
     (OneOf<A, P, G> && std::same_as<B, float>)void assign(typename Device<P, G>::Stream&,

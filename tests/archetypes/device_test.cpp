@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <zero/comm/single_rank.hpp>
+
 #include <archetypes/device.hpp>
 #include <doctest/doctest.h>
 
@@ -104,6 +106,20 @@ TEST_CASE("element-wise work is asked for one precision and found for that one a
   auto const initialises_other = zero::CanInitialise<Half, double>;
   CHECK(initialises);
   CHECK(!initialises_other);
+}
+
+TEST_CASE(
+    "a device need not copy within its memory, and where it does not, one rank has no gather") {
+  using Half = archetype::Device<zero::bf16, zero::bf16>;
+  using zero::CanAllGather, zero::CanAllReduce, zero::CanCopy, zero::CanReduceScatter, zero::Host;
+  CHECK(zero::HasElementwise<Half, zero::bf16, zero::bf16>);
+  CHECK(!CanCopy<Half, zero::bf16>);
+  CHECK(CanCopy<Host, zero::bf16>);
+  CHECK(!CanAllGather<zero::SingleRank<archetype::BareDevice>, float>);
+  CHECK(!CanReduceScatter<zero::SingleRank<archetype::BareDevice>, float>);
+  CHECK(CanAllReduce<zero::SingleRank<archetype::BareDevice>, float>);
+  CHECK(CanAllGather<zero::SingleRank<Host>, float>);
+  CHECK(CanReduceScatter<zero::SingleRank<Host>, float>);
 }
 
 TEST_CASE("a device that has everything but one thing is no device") {

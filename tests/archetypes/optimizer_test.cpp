@@ -45,7 +45,41 @@ struct Candidate : States<miss> {
       requires(miss != Miss::direction);
 };
 
+/// An optimizer with a trust ratio, but for one thing.
+struct Trusts : archetype::Optimizer {
+  float trust_ratio(double, double) const;
+};
+struct TrustsInDouble : archetype::Optimizer {
+  double trust_ratio(double, double) const;
+};
+struct TrustsNotConst : archetype::Optimizer {
+  float trust_ratio(double, double);
+};
+struct TrustsOneNorm : archetype::Optimizer {
+  float trust_ratio(double) const;
+};
+struct TrustsAlone {
+  float trust_ratio(double, double) const;
+};
+
 }  // namespace
+
+TEST_CASE("a trust ratio is one float from two norms, of an optimizer") {
+  CHECK(zero::HasTrustRatio<Trusts>);
+  CHECK(!zero::HasTrustRatio<archetype::Optimizer>);
+  CHECK(!zero::HasTrustRatio<TrustsInDouble>);
+  CHECK(!zero::HasTrustRatio<TrustsNotConst>);
+  CHECK(!zero::HasTrustRatio<TrustsOneNorm>);
+  CHECK(!zero::HasTrustRatio<TrustsAlone>);
+}
+
+TEST_CASE("a device that cannot measure norms updates what has no trust ratio, and no other") {
+  using Single = archetype::Device<float, float>;
+  auto const plain = zero::CanUpdate<Single, archetype::Optimizer, float, float>;
+  auto const trusts = zero::CanUpdate<Single, Trusts, float, float>;
+  CHECK(plain);
+  CHECK(!trusts);
+}
 
 TEST_CASE("an optimizer that has everything but one thing is no optimizer") {
   CHECK(zero::Optimizer<archetype::Optimizer>);

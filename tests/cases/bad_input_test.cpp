@@ -67,6 +67,8 @@ TEST_CASE("B02: one small tensor on one rank gets its gradient") {
       training.steps = [](int) { return Steps(1, MicroBatches(1, {2.0f})); };
       training.optimizer = Descent{};
       CHECK(train(training).last().weights == std::vector<float>{1.0f});
+      training.optimizer = zero::Sgd{.lr = 1};
+      CHECK(train(training).last().weights == std::vector<float>{1.0f});
 
       training.optimizer = zero::AdamW{.lr = 1.0f, .weight_decay = 0};
       Outcome const adamw = train(training);

@@ -99,7 +99,7 @@ TEST_CASE("N06: float masters keep what the short weights cannot") {
   }
 }
 
-TEST_CASE("N08: AdamW follows the table at every size") {
+TEST_CASE("N08: AdamW and Adam, decay beside the gradient and within it, follow the table") {
   for (int size : {1, 7, 8, 9, 15, 16, 17, 31, 33, 10, 63, 64, 65, 129}) {
     for (int stage : {0, 3}) {
       CAPTURE(size);
@@ -118,12 +118,31 @@ TEST_CASE("N08: AdamW follows the table at every size") {
         return steps;
       };
       CHECK(distance_from_table(train(training)) < 2e-6);
+      training.optimizer = table_adam();
+      CHECK(distance_from(train(training), adam_table::adam_l2) < 2e-6);
     }
   }
   // Two figures of the table as they stand there: decoupled decay, not decay within the gradient.
   Outcome const outcome = train(table_training(0, 1));
   CHECK(std::abs(outcome.steps[0].weights[0] - 0.48995f) < 2e-6f);
   CHECK(std::abs(outcome.steps[4].weights[9] - 1.49925015f) < 2e-6f);
+}
+
+TEST_CASE("C13: the two forms of decay, by their own names, at two figures of the table each") {
+  for (int stage : {0, 1, 2, 3}) {
+    for (int world : {1, 3}) {
+      CAPTURE(stage);
+      CAPTURE(world);
+      Training training = table_training(stage, world);
+      Outcome const beside = train(training);
+      CHECK(std::abs(double{beside.steps[0].weights[0]} - 0.48995) < 2e-6);
+      CHECK(std::abs(double{beside.steps[4].weights[9]} - 1.49925015) < 2e-6);
+      training.optimizer = table_adam();
+      Outcome const within = train(training);
+      CHECK(std::abs(double{within.steps[0].weights[0]} - 0.4900000009523809) < 2e-6);
+      CHECK(std::abs(double{within.steps[4].weights[9]} - 1.4500301660) < 2e-6);
+    }
+  }
 }
 
 TEST_CASE("N12: the norm of ten ones is the root of ten in every world") {

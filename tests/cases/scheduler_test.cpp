@@ -97,6 +97,24 @@ TEST_CASE("S07: the number of the update is all that a schedule resumes from") {
   }
 }
 
+TEST_CASE(
+    "S01: descent from 0 by gradients of 1 is still at 0 after the first update of a warm-up") {
+  for (int stage : {0, 1, 2, 3}) {
+    CAPTURE(stage);
+    zero::Sgd optimizer{.lr = 1e-3f};
+    optimizer.schedule = zero::LearningRate::linear(10, 100);
+    Training training{
+        .stage = stage,
+        .world = 2,
+        .units = make_units({{3}}),
+        .optimizer = optimizer,
+        .steps = [](int) { return Steps(2, MicroBatches(1, GivenGradients::Batch(3, 1.0f))); }};
+    Outcome const outcome = train(training);
+    CHECK(same_bits(outcome.steps[0].weights, std::vector<float>(3, 0.0f)));
+    CHECK(same_bits(outcome.steps[1].weights, std::vector<float>(3, -1e-4f)));
+  }
+}
+
 TEST_CASE("S11: a schedule counts updates, not micro-batches or samples") {
   LearningRate const d1 = LearningRate::warmup_decay({.updates = 5, .ramp = Ramp::linear}, 20);
   Outcome const outcome = train(ones(2, 2, scheduled(d1), 20, 4));

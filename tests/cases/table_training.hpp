@@ -3,6 +3,7 @@
 // The ten elements of the adam table as a Training.
 
 #include <cases/train.hpp>
+#include <optim/trajectories.hpp>
 #include <support/adam_table.hpp>
 
 #include <algorithm>
@@ -17,6 +18,15 @@ inline zero::AdamW table_adamw() {
           .beta2 = static_cast<float>(adam_table::rates.beta2),
           .eps = static_cast<float>(adam_table::rates.eps),
           .weight_decay = static_cast<float>(adam_table::rates.weight_decay)};
+}
+
+inline zero::Adam table_adam() {
+  zero::AdamW const same = table_adamw();
+  return {.lr = same.lr,
+          .beta1 = same.beta1,
+          .beta2 = same.beta2,
+          .eps = same.eps,
+          .weight_decay = same.weight_decay};
 }
 
 /// The table's steps [first, first + count) as rank `rank` contributes them: rank and micro-batch
@@ -62,6 +72,24 @@ inline double distance_from_table(Outcome const& outcome, double clip = 0) {
       v.push_back(e.v);
     }
     AfterStep const& after = outcome.steps[at(s)];
+    largest = std::max({largest, largest_difference(after.weights, weights),
+                        largest_difference(after.m, m), largest_difference(after.v, v)});
+  }
+  return largest;
+}
+
+/// The same from a trajectory that stands in the table; elements go round it.
+inline double distance_from(Outcome const& outcome, adam_table::Trajectory const& table) {
+  double largest = 0;
+  for (std::size_t s = 0; s < outcome.steps.size(); ++s) {
+    AfterStep const& after = outcome.steps[s];
+    std::vector<double> weights, m, v;
+    for (std::size_t i = 0; i < after.weights.size(); ++i) {
+      adam_table::Row const& row = table[s][i % adam_table::num_elements];
+      weights.push_back(row.weight);
+      if (!after.m.empty()) m.push_back(row.m);
+      if (!after.v.empty()) v.push_back(row.v);
+    }
     largest = std::max({largest, largest_difference(after.weights, weights),
                         largest_difference(after.m, m), largest_difference(after.v, v)});
   }

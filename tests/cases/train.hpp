@@ -4,7 +4,9 @@
 // and tells what is left after each step. Every case is a call of train() and what must hold of it.
 
 #include <zero/core/ledger.hpp>
+#include <zero/optim/adam.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/sgd.hpp>
 #include <zero/policy/options.hpp>
 
 #include <cases/descent.hpp>
@@ -27,7 +29,7 @@ struct Training {
   int world = 1;
   Precision precision = Precision::fp32;
   zero::Units units{};
-  std::variant<zero::AdamW, Descent> optimizer = zero::AdamW{};
+  std::variant<zero::AdamW, Descent, zero::Adam, zero::Sgd> optimizer = zero::AdamW{};
   zero::Options options{};
   std::function<Steps(int rank)> steps{};                  ///< called on each rank's thread
   double (*loss)(GivenGradients::Batch const&) = nullptr;  ///< unset: 0

@@ -144,6 +144,32 @@ TEST_CASE("collectives of one group count as one launch, nested groups with the 
   CHECK(log.groups() == 5);
 }
 
+TEST_CASE("a group of no collective is not counted, also within a group") {
+  CollectiveLog log;
+  log.keep_records(true);
+  Where const where{"gather", "u", 0};
+  auto const gather = [&] { log.write(Collective::all_gather, where, 64, 4); };
+  log.group_start();
+  log.group_end();
+  CHECK(log.groups() == 0);
+  log.group_start();
+  log.group_start();
+  log.group_end();
+  gather();
+  log.group_start();
+  gather();
+  log.group_end();
+  log.group_end();
+  gather();
+  log.group_start();
+  log.group_end();
+  gather();
+  std::vector<Index> groups;
+  for (auto const& record : log.records()) groups.push_back(record.group);
+  CHECK(groups == std::vector<Index>{1, 1, 2, 3});
+  CHECK(log.groups() == 3);
+}
+
 TEST_CASE("clearing forgets totals, records and groups, and counting goes on") {
   CollectiveLog log;
   log.keep_records(true);

@@ -2,6 +2,7 @@
 // Element-wise work on every device against scalar loops that are written without the library.
 
 #include <zero/core/noise.hpp>
+#include <zero/optim/decision.hpp>
 
 #include <doctest/doctest.h>
 #include <support/device_memory.hpp>
@@ -281,6 +282,45 @@ TEST_CASE_TEMPLATE("add_squares names the last unit that is not finite", D, Host
       CHECK(got[1] == 7.0);
     }
   }
+}
+
+template <class From, class To, class D>
+void check_marks() {
+  D device;
+  auto stream = device.stream();
+  float const infinity = std::numeric_limits<float>::infinity();
+  float const nan = std::numeric_limits<float>::quiet_NaN();
+  for (float value : {0.0f, -1.0f, infinity, -infinity, nan}) {
+    DeviceMemory<From, D> a(device, stream, {From(value)});
+    DeviceMemory<To, D> b(device, stream, {To(2.0f)});
+    {
+      auto from = a.claim(stream);
+      auto to = b.claim(stream);
+      mark_not_finite(stream, reading(from), to.view());
+    }
+    float const got = static_cast<float>(b.read(stream)[0]);
+    CHECK(std::isfinite(value) ? got == 2.0f : std::isnan(got));
+  }
+}
+
+TEST_CASE("a loss beyond float is finite") {
+  zero::HostStream stream;
+  double const loss = 1e300;
+  double mark = 0;
+  zero::mark_not_finite(stream, zero::View<double const, Host>(&loss, 1),
+                        zero::View<double, Host>(&mark, 1));
+  CHECK(mark == 0);
+}
+
+TEST_CASE_TEMPLATE("mark_not_finite leaves what is finite alone, and marks the rest", D, Host,
+                   LateDevice, GuardedDevice) {
+  check_marks<double, double, D>();
+  check_marks<double, float, D>();
+  check_marks<double, bf16, D>();
+  check_marks<double, fp16, D>();
+  check_marks<float, double, D>();
+  check_marks<bf16, double, D>();
+  check_marks<fp16, double, D>();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <gpt2/flags.hpp>
+#include <gpt2/rate.hpp>
 
 #include <string>
 #include <vector>
@@ -116,8 +117,8 @@ TEST_CASE("a value that is no number of its range is refused") {
 
 TEST_CASE("a word that is none of a flag's is refused") {
   refused({"--reduce", "always"}, "--reduce wants boundary|micro-batch, not 'always'");
-  refused({"--precision", "fp16"}, "--precision wants fp32|bf16, not 'fp16'");
-  refused({"--precision", ""}, "--precision wants fp32|bf16, not ''");
+  refused({"--precision", "half"}, "--precision wants fp32|bf16|fp16, not 'half'");
+  refused({"--precision", ""}, "--precision wants fp32|bf16|fp16, not ''");
 }
 
 TEST_CASE("settings that are impossible together are refused") {
@@ -129,6 +130,81 @@ TEST_CASE("settings that are impossible together are refused") {
           "2147483647");
   refused({"--metrics", "run.json"},
           "--metrics wants a file that ends in .jsonl or .csv, not 'run.json'");
+}
+
+TEST_CASE("the scheduler's and the loss scale's flags set what they name") {
+  auto const s = read({"--scheduler",
+                       "warmup-cosine",
+                       "--warmup",
+                       "7",
+                       "--warmup-type",
+                       "linear",
+                       "--start",
+                       "0.25",
+                       "--end",
+                       "0.125",
+                       "--shifted",
+                       "--precision",
+                       "fp16",
+                       "--loss-scale",
+                       "dynamic",
+                       "--loss-scale-power",
+                       "8",
+                       "--loss-scale-window",
+                       "4",
+                       "--hysteresis",
+                       "1"});
+  CHECK(s.warm_up() == 7);
+  zero::LearningRate const rate =
+      zero::LearningRate::warmup_cosine({7, 0.25, zero::Ramp::linear}, s.steps, 0.125).shifted();
+  for (gpt2::Index t = 1; t <= s.steps; ++t) CHECK(gpt2::rate_of(s).factor(t) == rate.factor(t));
+  auto const scale = gpt2::loss_scale_of(s);
+  REQUIRE(scale.has_value());
+  CHECK(scale->moves());
+  CHECK(scale->initial() == 256);
+  CHECK(scale->settings().window == 4);
+  CHECK(scale->settings().hysteresis == 1);
+  CHECK(gpt2::loss_scale_of(read({"--loss-scale", "1024"}))->initial() == 1024);
+  CHECK_FALSE(gpt2::loss_scale_of(read({"--precision", "fp16"})).has_value());
+}
+
+TEST_CASE("every scheduler has its course") {
+  auto const factor = [](std::vector<char const*> flags, gpt2::Index update) {
+    flags.insert(flags.end(), {"--steps", "100"});
+    return gpt2::rate_of(read(flags)).factor(update);
+  };
+  CHECK(factor({}, 6) == 0.5);
+  CHECK(factor({"--scheduler", "constant"}, 1) == 1);
+  CHECK(factor({"--scheduler", "constant-with-warmup"}, 6) == 0.5);
+  CHECK(factor({"--scheduler", "linear"}, 56) == 0.5);
+  CHECK(factor({"--scheduler", "cosine"}, 56) == doctest::Approx(0.5).epsilon(1e-12));
+  CHECK(factor({"--scheduler", "polynomial", "--power", "2"}, 56) == 0.25);
+  CHECK(factor({"--scheduler", "warmup", "--warmup-type", "linear"}, 7) == 0.5);
+  CHECK(factor({"--scheduler", "warmup-decay"}, 57) == 0.5);
+  CHECK(factor({"--scheduler", "warmup-cosine"}, 102) == 1e-4);
+  CHECK(factor({"--scheduler", "one-cycle"}, 11) == 1);
+  CHECK(factor({"--scheduler", "one-cycle"}, 101) == 0.1);
+  CHECK(factor({"--scheduler", "range-test"}, 11) == 2);
+}
+
+TEST_CASE("a knob of another scheduler or loss scale is refused") {
+  refused({"--end", "0.1"}, "--end is not for this --scheduler, see --help");
+  refused({"--scheduler", "constant", "--warmup", "3"},
+          "--warmup is not for this --scheduler, see --help");
+  refused({"--scheduler", "one-cycle", "--shifted"},
+          "--shifted is not for this --scheduler, see --help");
+  refused({"--scheduler", "cosine", "--power", "2"},
+          "--power is not for this --scheduler, see --help");
+  refused({"--scheduler", "step"},
+          "--scheduler wants constant|constant-with-warmup|linear|cosine|polynomial|warmup|"
+          "warmup-decay|warmup-cosine|one-cycle|range-test, not 'step'");
+  refused({"--start", "2"}, "--start wants a number from 0 to 1, not '2'");
+  refused({"--loss-scale", "0"},
+          "--loss-scale wants dynamic or a number from 2^-24 to 2^100, not '0'");
+  refused({"--loss-scale", "always"},
+          "--loss-scale wants dynamic or a number from 2^-24 to 2^100, not 'always'");
+  refused({"--loss-scale", "8", "--hysteresis", "1"},
+          "--loss-scale-power, --loss-scale-window and --hysteresis are for --loss-scale dynamic");
 }
 
 TEST_CASE("--help lists every flag, whatever else is said") {

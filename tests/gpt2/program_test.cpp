@@ -138,6 +138,62 @@ TEST_CASE("a run learns, is the same at stages 0 to 3, and its memory is what wa
   }
 }
 
+TEST_CASE(
+    "fp16 learns under a loss scale that overflows, falls and grows, the same at every stage") {
+  Folder const folder;
+  std::string const rows = (folder.path / "rows.jsonl").string();
+  std::string const flags =
+      small(folder) + "--ranks 2 --steps 16 --precision fp16 --scheduler warmup-cosine --shifted " +
+      "--loss-scale dynamic --loss-scale-power 24 --loss-scale-window 4 --hysteresis 1 --metrics "
+      "'" +
+      rows + "' --stage ";
+  std::vector<Result> stages;
+  for (int stage = 0; stage < 4; ++stage) {
+    stages.push_back(run(folder, flags + std::to_string(stage)));
+    Result const& r = stages.back();
+    INFO(r.err << r.last_line());
+    REQUIRE(r.status == 0);
+    CHECK(r.json("planned_bytes") == r.json("measured_bytes"));
+    CHECK(std::stod(r.json("last_loss")) < std::stod(r.json("first_loss")) - 0.5);
+    CHECK(r.out.find(", fp16, ") != std::string::npos);
+    for (std::string const key :
+         {"first_loss", "last_loss", "validation_loss", "parameters_hash", "skipped_steps"}) {
+      CHECK(r.json(key) == stages[0].json(key));
+    }
+    // 2^24 is beyond what these gradients bear: it falls by halves, each a skipped step, and grows.
+    int const skipped = std::stoi(r.json("skipped_steps"));
+    CHECK(skipped > 0);
+    std::vector<double> scales;
+    for (std::string const& row : lines(read(rows))) {
+      std::size_t const at = row.find("\"loss_scale\":");
+      REQUIRE(at != std::string::npos);
+      scales.push_back(std::stod(row.substr(at + 13)));
+    }
+    CHECK(scales.front() == 0x1p24);
+    int halved = 0;
+    int doubled = 0;
+    for (std::size_t i = 1; i < scales.size(); ++i) {
+      halved += scales[i] == scales[i - 1] / 2 ? 1 : 0;
+      doubled += scales[i] == scales[i - 1] * 2 ? 1 : 0;
+    }
+    CHECK(halved >= skipped - 1);  // the last step's is not seen any more
+    CHECK(doubled > 0);
+    CHECK(r.err.find("scale 16777216") != std::string::npos);
+  }
+}
+
+TEST_CASE("an fp16 run whose scale is at its minimum ends with a sentence that says where") {
+  Folder const folder;
+  // A rate that throws the weights so far that gradients leave fp16 at any scale.
+  Result const result = run(folder, small(folder) +
+                                        "--ranks 2 --steps 60 --precision fp16 --lr 1000 "
+                                        "--scheduler constant");
+  CHECK(result.status == 1);
+  CHECK(result.err.find("gpt2: step ") != std::string::npos);
+  CHECK(result.err.find("a gradient is not finite at a loss scale of 1, its minimum") !=
+        std::string::npos);
+}
+
 TEST_CASE("the default GPT's measured peak falls strictly from stage 0 to 3") {
   Folder const folder;
   std::string const flags =
@@ -184,16 +240,17 @@ TEST_CASE("a run that stops early has made the first steps of the whole run") {
   auto const json_rows = lines(read(rows));
   REQUIRE(json_rows.size() == 8);
   CHECK(json_rows[2].find("{\"step\":3,\"loss\":" + part.json("last_loss") + ",") == 0);
-  for (std::string const key : {"validation_loss",    "lr",
-                                "gradient_norm",      "skipped_steps",
-                                "tokens_per_s",       "model_seconds",
-                                "gather_seconds",     "reduce_seconds",
-                                "clip_seconds",       "update_seconds",
-                                "publish_seconds",    "wire_elements",
-                                "parameters_bytes",   "gradients_bytes",
-                                "accumulators_bytes", "optimizer_state_bytes",
-                                "gather_slots_bytes", "gradient_slots_bytes",
-                                "tables_bytes",       "extra_slots_bytes"}) {
+  for (std::string const key : {"validation_loss",       "lr",
+                                "gradient_norm",         "loss_scale",
+                                "skipped_steps",         "tokens_per_s",
+                                "model_seconds",         "gather_seconds",
+                                "reduce_seconds",        "clip_seconds",
+                                "update_seconds",        "publish_seconds",
+                                "wire_elements",         "parameters_bytes",
+                                "gradients_bytes",       "accumulators_bytes",
+                                "optimizer_state_bytes", "gather_slots_bytes",
+                                "gradient_slots_bytes",  "tables_bytes",
+                                "extra_slots_bytes"}) {
     INFO(key);
     CHECK(json_rows[0].find("\"" + key + "\":") != std::string::npos);
   }

@@ -6,5 +6,8 @@
 #include <type_traits>
 
 static_assert(std::is_same_v<zero::Index, std::int64_t>);
+#ifdef PACKAGE_VERSION
+static_assert(zero::version == PACKAGE_VERSION);
+#endif
 
 int main() { return float(zero::bf16(1.0f)) == 1.0f ? 0 : 1; }

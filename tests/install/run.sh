@@ -1,41 +1,91 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|find_package_mpi|add_subdirectory SOURCE_DIR BUILD_DIR
-# Builds and runs a consumer's project: on an installed copy of the library, or on its sources.
+# run.sh find_package|find_package_mpi|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
+# Builds and runs a consumer's project: on an installed copy of the library, on the archive that cpack makes, on its sources, or on
+# sources that CMake fetches (an archive on this disk: nothing needs a network).
 set -euo pipefail
 way=$1 source_dir=$2 build_dir=$3 library=zero::zero
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp "$(dirname "$0")/consumer.cpp" "$dir"
+
+installed() { # everything that belongs into PREFIX is there, and nothing there names a folder of this machine
+  local missing
+  [ -f "$dir/prefix/include/zero/zero.hpp" ] || { echo 'zero.hpp is not installed'; exit 1; }
+  missing=$(cd "$source_dir/include" && find zero -name '*.hpp' | grep -vE '^zero/(cuda|mpi|torch)/' |
+    while IFS= read -r header; do [ -f "$dir/prefix/include/$header" ] || echo "$header"; done)
+  [ -z "$missing" ] || { printf 'not installed:\n%s\n' "$missing"; exit 1; }
+  for file in share/cmake/zero/zero-config.cmake share/cmake/zero/zero-config-version.cmake share/doc/zero/LICENSE; do
+    [ -f "$dir/prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+  done
+  if grep -rlF -e "$source_dir" -e "$build_dir" -e "$dir/prefix" "$dir/prefix"; then
+    echo 'these installed files name a folder of this machine'
+    exit 1
+  fi
+}
+
 case $way in
-  find_package_mpi)
+  find_package | find_package_mpi)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
-    uses='find_package(zero 0.1 REQUIRED COMPONENTS mpi)'
-    sed 's|#include <zero/zero.hpp>|&\n#include <zero/mpi/backend.hpp>\nstatic_assert(zero::JoinsProcesses<zero::Mpi>);|' \
-      "$(dirname "$0")/consumer.cpp" >"$dir/consumer.cpp"
-    library=zero::mpi
+    installed
+    uses='find_package(zero 0.1 REQUIRED)'
     ;;
-  find_package)
-    cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
-    [ -f "$dir/prefix/include/zero/zero.hpp" ] || { echo 'zero.hpp is not installed'; exit 1; }
-    missing=$(cd "$source_dir/include" && find zero -name '*.hpp' | grep -vE '^zero/(cuda|mpi|torch)/' |
-      while IFS= read -r header; do [ -f "$dir/prefix/include/$header" ] || echo "$header"; done)
-    [ -z "$missing" ] || { printf 'not installed:\n%s\n' "$missing"; exit 1; }
+  archive)
+    cpack --config "$build_dir/CPackConfig.cmake" -B "$dir/packages" >"$dir/log" || { cat "$dir/log"; exit 1; }
+    mkdir "$dir/prefix"
+    tar -xzf "$dir"/packages/zero-*.tar.gz -C "$dir/prefix" --strip-components=1
+    installed
     uses='find_package(zero 0.1 REQUIRED)'
     ;;
   add_subdirectory) uses="add_subdirectory(\"$source_dir\" zero)" ;;
+  FetchContent)
+    # What an archive of a release holds, in a folder of its own, as hosts make them.
+    mkdir "$dir/zero-release"
+    cp -r "$source_dir/CMakeLists.txt" "$source_dir/include" "$source_dir/LICENSE" "$dir/zero-release"
+    tar -czf "$dir/release.tar.gz" -C "$dir" zero-release
+    uses="include(FetchContent)
+FetchContent_Declare(zero URL \"$dir/release.tar.gz\" URL_HASH SHA256=$(sha256sum "$dir/release.tar.gz" | cut -d ' ' -f 1)
+  DOWNLOAD_EXTRACT_TIMESTAMP TRUE)
+FetchContent_MakeAvailable(zero)"
+    ;;
 esac
-cat >"$dir/CMakeLists.txt" <<CMAKE
+if [ "$way" = find_package_mpi ]; then
+  uses='find_package(zero 0.1 REQUIRED COMPONENTS mpi)'
+  sed 's|#include <zero/zero.hpp>|&\n#include <zero/mpi/backend.hpp>\nstatic_assert(zero::JoinsProcesses<zero::Mpi>);|' \
+    "$(dirname "$0")/consumer.cpp" >"$dir/consumer.cpp"
+  library=zero::mpi
+fi
+
+# configures USES: the consumer's project with these lines
+configures() {
+  cat >"$dir/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES CXX)
-$uses
+$1
 add_executable(consumer consumer.cpp)
 target_link_libraries(consumer PRIVATE $library)
+if(zero_VERSION)
+  target_compile_definitions(consumer PRIVATE PACKAGE_VERSION="\${zero_VERSION}")
+endif()
 CMAKE
-cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" >>"$dir/log" || { cat "$dir/log"; exit 1; }
-cmake --build "$dir/build" >>"$dir/log" || { cat "$dir/log"; exit 1; }
-if [ "$way" = add_subdirectory ] && [ -e "$dir/build/zero/tests" ]; then
-  echo 'a consumer configures the tests of the library'
-  exit 1
-fi
+  rm -rf "$dir/build"
+  cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" >"$dir/log" 2>&1
+}
+case $way in
+  find_package)
+    # The second number may break callers, so neither an older nor a newer one will do; nor is there a component of any name.
+    for other in 'zero 0.0' 'zero 0.2' 'zero 1.0' 'zero 0.1 COMPONENTS planted'; do
+      if configures "find_package($other REQUIRED)"; then
+        echo "find_package($other) is content with this version"
+        exit 1
+      fi
+    done
+    grep -q 'this installation of zero has no component planted' "$dir/log" || { cat "$dir/log"; exit 1; }
+    ;;
+esac
+configures "$uses" || { cat "$dir/log"; exit 1; }
+cmake --build "$dir/build" >>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+for left in "$dir"/build/zero/tests "$dir"/build/_deps/zero-build/tests "$dir"/build/zero/CPackConfig.cmake; do
+  [ ! -e "$left" ] || { echo "a consumer's project holds $(basename "$left") of the library"; exit 1; }
+done
 "$dir/build/consumer"

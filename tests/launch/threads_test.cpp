@@ -178,6 +178,42 @@ TEST_CASE("threads that the system refuses are an error, not the end of the proc
   });
   CHECK(signal == 0);
 }
+
+TEST_CASE(
+    "a failure whose text does not fit into memory is thrown on its rank and ends the others") {
+  struct Long : std::exception {
+    explicit Long(char const* all) : text(all) {}
+    char const* what() const noexcept override { return text; }
+    char const* text;
+  };
+  int const signal = zero_test::signal_of([] {
+    std::string const text(std::size_t{64} << 20, 'x');
+    std::string heard;
+    bool thrown = false;
+    try {
+      zero::launch<zero::Threads>(2, [&](auto communicator) {
+        auto stream = communicator.device().stream();
+        DeviceMemory<float, Host> memory(communicator.device(), 2);
+        auto claim = memory.claim(stream);
+        communicator.all_reduce(claim.target(0, 2), Where{"test", "u", 0});
+        if (communicator.rank() == 1) {
+          rlimit const little{std::size_t{1} << 20, std::size_t{1} << 20};
+          setrlimit(RLIMIT_AS, &little);  // whatever is there stays, and no more comes
+          throw Long(text.c_str());
+        }
+        try {
+          communicator.all_reduce(claim.target(0, 2), Where{"test", "u", 1});
+        } catch (zero::CommunicationError const& e) {
+          heard = e.what();
+        }
+      });
+    } catch (Long const&) {
+      thrown = true;
+    }
+    if (!thrown || heard != "out of memory") std::abort();
+  });
+  CHECK(signal == 0);
+}
 #endif
 
 }  // namespace

@@ -117,6 +117,32 @@ TEST_CASE("an optimizer's states are floats an owned element") {
   }
 }
 
+TEST_CASE("16-bit states and halves of master weights take 2 bytes an owned element each") {
+  for (int stage : {0, 1}) {
+    Index const elements = stage >= 1 ? owned : full;
+    Facts f = facts(stage, true);
+    auto const bytes = [&] {
+      return plan(memory::equal_units(8, 1000), 4, f, Options{}).optimizer_state.bytes;
+    };
+    CHECK(bytes() == elements * (4 + 2 * 4));
+    f.master_bytes = 2;
+    CHECK(bytes() == elements * (2 + 2 * 4));
+    f.state_bytes = 2;
+    CHECK(bytes() == elements * (2 + 2 * 2));
+  }
+}
+
+TEST_CASE("trust ratios take a table of two doubles a trained tensor and rank, others none") {
+  for (int stage : {0, 3}) {
+    Facts f = facts(stage, false);
+    MemoryPlan const without = plan(memory::equal_units(8, 1000), 4, f, Options{});
+    f.has_trust_ratio = true;
+    MemoryPlan const with = plan(memory::equal_units(8, 1000), 4, f, Options{});
+    CHECK(with.tables.bytes - without.tables.bytes == 4 * 8 * 2 * 8);
+    CHECK(with.total_bytes() - without.total_bytes() == 4 * 8 * 2 * 8);
+  }
+}
+
 TEST_CASE("slots of one buffer do not overlap, and fill it") {
   for (int stage = 0; stage <= 3; ++stage) {
     MemoryPlan const p = plan(memory::odd_units(), 3, facts(stage, true),

@@ -56,7 +56,7 @@ case $plain in
   fails) [ $code -ne 0 ] && [ $code -ne 124 ] || fault "mpirun exits with $code" ;;
 esac
 if [ "$scenario" = is-killed ]; then # the launcher ends the others, and says why
-  [ -s "$folder/plain" ] || fault "mpirun does not say that a rank was killed"
+  matches "$folder/plain" '([Ss]ignal|KILLED BY|EXIT STRING).*([Kk]illed|9)' || fault "mpirun does not say that a rank was killed"
 elif [ -n "$others" ]; then
   matches "$folder/plain" "$others" || fault "under plain mpirun nobody says: $others"
 fi

@@ -81,15 +81,14 @@ TEST_CASE("a forward visit outside the schedule by some ranks only is an error a
   }
 }
 
-TEST_CASE("a forward visit outside the schedule by some ranks only is nobody's business below") {
+TEST_CASE("a forward visit outside the schedule by some ranks only is an error below stage 3") {
   for (int stage : {0, 1, 2}) {
-    Config config = small(stage, 2);
-    Result const plain = reference_of(config);
-    config.direct = rank_1_at_step(config.model, 1, [](Script& s) { s.extra = {1}; });
-    Result const result = run(config);
-    CHECK(difference(plain, result) == "");
-    CHECK(result.ranks[0].deviations.extra_visits == 0);
-    CHECK(result.ranks[1].deviations.extra_visits == 1);
+    for (int step : {0, 2}) {
+      Config config = small(stage, 2);
+      config.direct = rank_1_at_step(config.model, step, [](Script& s) { s.extra = {1}; });
+      for (std::string const& text : errors_of(config))
+        CHECK_MESSAGE(holds(text, "rank 1 "), describe(config) << ": " << text);
+    }
   }
 }
 
@@ -130,7 +129,7 @@ TEST_CASE("different visits outside the schedule are an error that names both un
   }
 }
 
-TEST_CASE("leases held longer by some ranks only are an error at stage 3, and nothing below") {
+TEST_CASE("leases held longer by some ranks only are an error where streams wait for each other") {
   for (OnDevice device : {OnDevice::host, OnDevice::late}) {
     for (int stage : {0, 1, 2, 3}) {
       Config config = small(stage, 2);
@@ -138,10 +137,12 @@ TEST_CASE("leases held longer by some ranks only are an error at stage 3, and no
       config.device = device;
       config.options.prefetch = 0;
       config.direct = rank_1_at_step(config.model, 1, [](Script& s) { s.held = 2; });
-      if (stage == 3) {
+      // A host stream runs a reduction where it is enqueued: rank 1 then waits in a gather that
+      // comes before it. On streams of their own each channel keeps its order, and nothing is lost.
+      if (stage == 3 && device == OnDevice::host) {
         for (std::string const& text : errors_of(config)) {
           CHECK(holds(text, "rank 1"));
-          CHECK(holds(text, device == OnDevice::host ? " waits in " : "other collectives"));
+          CHECK(holds(text, " waits in "));
         }
       } else {
         check_against(plain, config);

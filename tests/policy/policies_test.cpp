@@ -50,6 +50,20 @@ TEST_CASE("a user's own policy is picked by its kind") {
   CHECK(own);
 }
 
+TEST_CASE("states are float unless a State says otherwise") {
+  using zero::bf16, zero::State;
+  auto const none = std::same_as<Policies<Sharded<1>>::State, State<float>>;
+  auto const given = std::same_as<Policies<State<bf16>, Sharded<1>>::State, State<bf16>>;
+  CHECK(none);
+  CHECK(given);
+  CHECK(zero::Facts::of<Policies<>>(2).state_bytes == 4);
+  CHECK(zero::Facts::of<Policies<State<bf16>>>(2).state_bytes == 2);
+  CHECK(zero::Facts::of<Policies<Bf16Mixed>>(2).master_bytes == 4);
+  CHECK(zero::Facts::of<Policies<zero::Bf16Split>>(2).master_bytes == 2);
+  CHECK(!zero::Facts::of<Policies<>>(2).has_trust_ratio);
+  CHECK(zero::Facts::of<Policies<>>(2, true).has_trust_ratio);
+}
+
 TEST_CASE("facts as values are those of the types") {
   constexpr auto facts = zero::Facts::of<Policies<Own, Bf16Mixed>>(3);
   CHECK(facts.stage() == 2);
@@ -67,9 +81,16 @@ TEST_CASE("policies that differ in any fact have different hashes") {
   auto const hash = []<class P>(P, zero::Index states) {
     return zero::Facts::of<P>(states).hash();
   };
-  std::uint64_t const hashes[] = {hash(Policies<>{}, 2),           hash(Policies<Sharded<1>>{}, 2),
-                                  hash(Policies<Sharded<2>>{}, 2), hash(Policies<Sharded<3>>{}, 2),
-                                  hash(Policies<Bf16Mixed>{}, 2),  hash(Policies<>{}, 1)};
+  std::uint64_t const hashes[] = {hash(Policies<>{}, 2),
+                                  hash(Policies<Sharded<1>>{}, 2),
+                                  hash(Policies<Sharded<2>>{}, 2),
+                                  hash(Policies<Sharded<3>>{}, 2),
+                                  hash(Policies<Bf16Mixed>{}, 2),
+                                  hash(Policies<>{}, 1),
+                                  hash(Policies<zero::Fp16Mixed>{}, 2),
+                                  hash(Policies<zero::Bf16Split>{}, 2),
+                                  hash(Policies<zero::State<zero::bf16>>{}, 2),
+                                  zero::Facts::of<Policies<>>(2, true).hash()};
   for (std::size_t i = 0; i < std::size(hashes); ++i) {
     for (std::size_t j = 0; j < i; ++j) CHECK(hashes[i] != hashes[j]);
   }

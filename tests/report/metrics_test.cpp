@@ -56,6 +56,7 @@ StepRecord record(zero::Index step) {
                .validation_loss = {},
                .learning_rate = 0.001,
                .gradient_norm = 0.75,
+               .loss_scale = 65536,
                .skipped_steps = 0,
                .tokens_per_s = 12345.5,
                .wire_elements = 640,
@@ -75,8 +76,8 @@ TEST_CASE("a row of JSON has every value under its name") {
   metrics.write(r);
   CHECK(content(folder / "run.jsonl") ==
         R"({"step":7,"loss":2.5,"validation_loss":2.75,"lr":0.001,"gradient_norm":0.75,)"
-        R"("skipped_steps":2,"tokens_per_s":12345.5,"gather_seconds":0.125,"compute_seconds":1.0,)"
-        R"("wire_elements":640,"parameters_bytes":4096,"extra_slots_bytes":0})"
+        R"("loss_scale":65536.0,"skipped_steps":2,"tokens_per_s":12345.5,"gather_seconds":0.125,)"
+        R"("compute_seconds":1.0,"wire_elements":640,"parameters_bytes":4096,"extra_slots_bytes":0})"
         "\n");
 }
 
@@ -88,10 +89,11 @@ TEST_CASE("CSV has one line of names and then the same values") {
   r.validation_loss = 3;
   metrics.write(r);
   CHECK(content(folder / "run.csv") ==
-        "step,loss,validation_loss,lr,gradient_norm,skipped_steps,tokens_per_s,gather_seconds,"
+        "step,loss,validation_loss,lr,gradient_norm,loss_scale,skipped_steps,tokens_per_s,gather_"
+        "seconds,"
         "compute_seconds,wire_elements,parameters_bytes,extra_slots_bytes\n"
-        "1,2.5,,0.001,0.75,0,12345.5,0.125,1.0,640,4096,0\n"
-        "2,2.5,3.0,0.001,0.75,0,12345.5,0.125,1.0,640,4096,0\n");
+        "1,2.5,,0.001,0.75,65536.0,0,12345.5,0.125,1.0,640,4096,0\n"
+        "2,2.5,3.0,0.001,0.75,65536.0,0,12345.5,0.125,1.0,640,4096,0\n");
 }
 
 TEST_CASE("absent and not finite are told apart in both formats") {
@@ -104,7 +106,7 @@ TEST_CASE("absent and not finite are told apart in both formats") {
   CHECK(content(folder / "run.jsonl")
             .starts_with(R"({"step":1,"loss":"NaN","validation_loss":null,"lr":0.001,)"
                          R"("gradient_norm":"Infinity",)"));
-  CHECK(lines(content(folder / "run.csv"))[1].starts_with("1,nan,,0.001,inf,0,"));
+  CHECK(lines(content(folder / "run.csv"))[1].starts_with("1,nan,,0.001,inf,65536.0,0,"));
 }
 
 TEST_CASE("numbers read back as the same bits") {
@@ -145,7 +147,7 @@ TEST_CASE("a later row may lack a column and stand in another order, but adds no
                           R"("parameters_bytes":null,"extra_slots_bytes":5})"));
   auto const csv = lines(content(folder / "run.csv"));
   REQUIRE(csv.size() == 3);
-  CHECK(csv[2] == "2,2.5,,0.001,0.75,0,12345.5,3.0,2.0,640,,5");
+  CHECK(csv[2] == "2,2.5,,0.001,0.75,65536.0,0,12345.5,3.0,2.0,640,,5");
 }
 
 TEST_CASE("two columns of one name are refused") {

@@ -46,6 +46,14 @@ TEST_CASE("a plain line has every part") {
         "ETA 1 min 20 s");
 }
 
+TEST_CASE("a loss scale is shown where there is one") {
+  StepRecord r = record();
+  r.loss_scale = 32768;
+  CHECK(ProgressLine(r, 320, 12345, 80, {}).plain() ==
+        "step  12/320  loss 2.3457  val 2.5000  norm 0.831  lr 1.20e-03  scale 32768  12.3k tok/s  "
+        "skipped 1  ETA 1 min 20 s");
+}
+
 TEST_CASE("what is not known is left out") {
   StepRecord r = record();
   r.validation_loss = {};

@@ -8,6 +8,7 @@
 #include <wire/models.hpp>
 
 #include <optional>
+#include <string>
 
 namespace {
 
@@ -142,6 +143,86 @@ TEST_CASE("in numbers: units of 640 elements on 4 ranks") {
   CHECK(wire(1, three) == 2 * P * 3 / 4);
   CHECK(wire(2, three) == 4 * P * 3 / 4);
   CHECK(wire(3, three) == (3 * P + 3 * (2 * P - 768)) * 3 / 4);
+}
+
+TEST_CASE("the plan tells each phase, and bytes by the types of parameters and of gradients") {
+  zero::Units units;
+  for (int u = 0; u < 6; ++u)
+    units.push_back({"u" + std::to_string(u), {wire::tensor("t" + std::to_string(u), {640})}});
+  Index const P = 6 * 768;
+  zero::Schedule const schedule = zero::default_schedule(6);
+  auto const plan = [&](zero::Facts const& facts, zero::Options const& options, Index given) {
+    return zero::plan_wire(units, schedule, 4, facts, options, given);
+  };
+  // Parameters of 2 bytes and gradients of 4, as a precision of the user's might have.
+  zero::Facts facts{true, true, true, 2, 4, true, 2};
+  zero::Options options{.accumulation = 3};
+  auto const full = plan(facts, options, 2);
+  CHECK(full.gather_elements == 2 * (2 * P - 768) * 3 / 4);
+  CHECK(full.reduce_elements == 2 * P * 3 / 4);
+  CHECK(full.publish_elements == 0);
+  CHECK(full.elements() == full.gather_elements + full.reduce_elements);
+  CHECK(full.bytes() == 2 * full.gather_elements + 4 * full.reduce_elements);
+  facts = {true, false, false, 2, 4, true, 2};
+  auto const one = plan(facts, {}, 1);
+  CHECK(one.gather_elements == 0);
+  CHECK(one.reduce_elements == P * 3 / 4);
+  CHECK(one.publish_elements == P * 3 / 4);
+  CHECK(one.bytes() == (4 + 2) * P * 3 / 4);
+  facts = {false, false, false, 4, 4, false, 2};
+  CHECK(plan(facts, {}, 1).reduce_elements == 2 * P * 3 / 4);
+  CHECK(zero::plan_wire(units, schedule, 1, facts, {}, 1).elements() == 0);
+}
+
+TEST_CASE("bytes that were planned are the bytes that go over the wire") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (bool bf16 : {false, true}) {
+      rig::Setup const setup{.units = wire::frozen_units(), .stage = stage, .bf16 = bf16};
+      rig::Alone alone(setup, 0, 4);
+      alone.step(1);
+      auto const bytes = [&] {
+        return alone.log().totals("gather").bytes + alone.log().totals("reduce").bytes +
+               alone.log().totals("publish").bytes;
+      };
+      Index const before = bytes();
+      alone.step(1);
+      CAPTURE(stage);
+      CHECK(bytes() - before == zero::plan_wire(setup.units, rig::schedule_of(setup), 4,
+                                                rig::facts_of(setup), setup.options, 1)
+                                    .bytes());
+    }
+  }
+}
+
+TEST_CASE("a wire plan refuses what a memory plan refuses, and a number of micro-batches") {
+  zero::Units const units{{"u", {wire::tensor("t", {64})}}};
+  zero::Schedule const schedule = zero::default_schedule(1);
+  zero::Facts const facts{true, true, true, 2, 2, true, 2};
+  auto const text = [&](zero::Units const& u, zero::Schedule const& s, Index world,
+                        zero::Options const& options, Index given) -> std::string {
+    try {
+      (void)zero::plan_wire(u, s, world, facts, options, given);
+    } catch (zero::InvalidArgument const& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(text(units, schedule, 2, {}, 1).empty());
+  CHECK(text(units, schedule, 2, {.prefetch = 65}, 1) ==
+        "Options::prefetch: found 65; expected 0 to 64 visits");
+  CHECK(text(units, {{1, zero::Phase::forward}}, 2, {}, 1) ==
+        "schedule: visit 0 is of unit 1; the model has units 0 to 0");
+  CHECK(text(units, {{0, zero::Phase::forward}}, 2, {}, 1) ==
+        "schedule: unit 'u' is trainable but has no backward visit");
+  CHECK(text({}, {}, 2, {}, 1) == "model: it has no units");
+  CHECK(!text(units, schedule, 0, {}, 1).empty());
+  for (Index given : {-1, 0, 3}) {
+    CHECK(text(units, schedule, 2, {.accumulation = 2}, given) ==
+          "plan_wire: " + std::to_string(given) + " micro-batches; the options are for 1 to 2");
+  }
+  zero::Units const large{{"u", {wire::tensor("t", {Index{1} << 59})}}};
+  CHECK(text(large, schedule, 2, {}, 1).find("wire plan does not fit 64 bits") !=
+        std::string::npos);
 }
 
 TEST_CASE("stages 1 and 2 with one reduction a step send exactly what stage 0 sends") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expected-error: zero: the communicator's device lacks start_record, mark_not_finite, decide or
-// expected-error: update for this optimizer; see zero/optim/optimizer.hpp
+// expected-error: update for this optimizer, or measure_norms for its trust ratios; see
+// expected-error: zero/optim/optimizer.hpp
 
 #include <archetypes/trainer.hpp>
 

@@ -73,6 +73,7 @@ concept CanGroup = Communicator<C> && requires(C& c) {
 template <Communicator C>
 class Group {
  public:
+  /// Begins the group.
   explicit Group(C& communicator) : communicator_(communicator) {
     if constexpr (CanGroup<C>) communicator_.group_start();
   }

@@ -14,26 +14,33 @@ namespace zero {
 template <Device D = Host>
 class SingleRank {
  public:
-  using Device = D;
+  using Device = D;  ///< whose memory collectives copy in
 
   SingleRank() : device_(std::make_shared<D>()) {}
 
-  int rank() const { return 0; }
-  int size() const { return 1; }
-  D& device() const { return *device_; }
-  SingleRank channel(int) const { return *this; }
-  void abort(std::string_view) const noexcept {}
+  int rank() const { return 0; }                   ///< 0
+  int size() const { return 1; }                   ///< 1
+  D& device() const { return *device_; }           ///< outlives every copy
+  SingleRank channel(int) const { return *this; }  ///< itself: there is one order
+  void abort(std::string_view) const noexcept {}   ///< tells nobody
 
+  /// Copies the slice to `full`, where they differ, on their stream.
+  /// @throws InvalidArgument for sizes
   template <class T>
+  requires CanCopy<D, T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where) {
     check_sizes("all_gather", full.view().size(), slice.view().size(), 1);
     transfer(slice.view(), full);
   }
+  /// Copies `full` to the slice, where they differ, on their stream.
+  /// @throws InvalidArgument for sizes
   template <class T>
+  requires CanCopy<D, T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where) {
     check_sizes("reduce_scatter", full.view().size(), slice.view().size(), 1);
     transfer(full.view(), slice);
   }
+  /// Nothing: the sum over one rank.
   template <class T>
   void all_reduce(Ordered<T, D>, Where) {}
 

@@ -21,15 +21,18 @@ namespace zero {
 template <RunsHostCode D>
 class ThreadCommunicator {
  public:
-  using Device = D;
+  using Device = D;  ///< of each rank
 
+  /// @param meeting of the world
+  /// @param rank of this thread
   /// @param device of this rank; outlives every copy
+  /// @param channel 0 to 3
   ThreadCommunicator(std::shared_ptr<Meeting> meeting, int rank, D& device, int channel = 0)
       : meeting_(std::move(meeting)), rank_(rank), device_(&device), channel_(channel) {}
 
-  int rank() const { return rank_; }
-  int size() const { return meeting_->size(); }
-  D& device() const { return *device_; }
+  int rank() const { return rank_; }             ///< 0 to size() - 1
+  int size() const { return meeting_->size(); }  ///< ranks of the world
+  D& device() const { return *device_; }         ///< of this rank
   /// @throws InvalidArgument when there is no such channel
   ThreadCommunicator channel(int i) const {
     if (i < 0 || i >= Meeting::num_channels) {
@@ -38,8 +41,11 @@ class ThreadCommunicator {
     }
     return {meeting_, rank_, *device_, i};
   }
+  /// The others throw this text.
   void abort(std::string_view text) const noexcept { meeting_->abort(text); }
 
+  /// As CanAllGather, in memory that threads share.
+  /// @throws InvalidArgument for sizes; the stream throws CommunicationError
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
     check_sizes("all_gather", full.view().size(), slice.view().size(), size());
@@ -54,6 +60,7 @@ class ThreadCommunicator {
                });
   }
 
+  /// As CanReduceScatter; sums in float, in rank order, rounded once. Errors as all_gather.
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
     check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
@@ -66,6 +73,7 @@ class ThreadCommunicator {
                });
   }
 
+  /// As CanAllReduce; sums in float, in rank order, rounded once. Errors as all_gather.
   template <class T>
   void all_reduce(Ordered<T, D> full, Where where) {
     check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());
@@ -95,7 +103,7 @@ class ThreadCommunicator {
   void enqueue(std::string_view operation, In in, Out out, Index n, Where where, Part part) {
     if (&in.stream() != &out.stream())
       throw Error("a collective's arguments must be ordered on one stream");
-    out.stream().enqueue([meeting = meeting_.get(), rank = rank_, channel = channel_, operation,
+    out.stream().enqueue([meeting = meeting_, rank = rank_, channel = channel_, operation,
                           from = in.view(), to = out.view(), n, where, part,
                           number = meeting_->issue(rank_, channel_)] {
       Post const post{operation, D::resolve(from.address()), D::resolve(to.address()),

@@ -16,13 +16,13 @@ enum class Collective { all_gather, reduce_scatter, all_reduce };
 
 /// One collective: what it was for and what it moved out of this rank at the least.
 struct CollectiveRecord {
-  Collective operation;
-  std::string_view phase;
-  std::string unit;
-  Index step;
-  Index elements;  ///< elements sent a rank, all_reduce at its lower bound
-  Index element_bytes;
-  Index group;  ///< number of the group it was launched in
+  Collective operation;    ///< which one
+  std::string_view phase;  ///< gather, reduce, publish, clip, exchange, ...
+  std::string unit;        ///< name of the unit, or of what is exchanged
+  Index step;              ///< of the trainer, from 1
+  Index elements;          ///< elements sent a rank, all_reduce at its lower bound
+  Index element_bytes;     ///< of one element
+  Index group;             ///< number of the group it was launched in
 };
 
 /// What one rank's Recording communicators write to, all channels together. Belongs to one rank;
@@ -31,14 +31,15 @@ class CollectiveLog {
  public:
   /// Totals of one phase.
   struct Totals {
-    std::string_view phase;
-    Index collectives = 0;
-    Index elements = 0;
-    Index bytes = 0;
+    std::string_view phase;  ///< empty: all
+    Index collectives = 0;   ///< how many
+    Index elements = 0;      ///< sent by this rank
+    Index bytes = 0;         ///< sent by this rank
   };
 
   /// Keep a record of each collective besides the totals.
   void keep_records(bool keep) { keep_ = keep; }
+  /// What keep_records kept, in the order of issue.
   std::vector<CollectiveRecord> const& records() const { return records_; }
   /// Collectives that were launched together count once.
   Index groups() const { return groups_; }
@@ -66,14 +67,17 @@ class CollectiveLog {
   }
 
   /// Collectives written until the matching group_end() are one group.
+  /// A group of none is not counted, and groups within a group belong to it.
   void group_start() {
-    if (depth_++ == 0) ++groups_;
+    if (depth_++ == 0) begun_ = false;
   }
+  /// Ends what the matching group_start() began.
   void group_end() { --depth_; }
   /// Enters one collective.
   /// @throws Error beyond 16 phases
   void write(Collective operation, Where const& where, Index elements, Index element_bytes) {
-    if (depth_ == 0) ++groups_;
+    if (depth_ == 0 || !begun_) ++groups_;
+    begun_ = true;
     std::size_t i = 0;
     while (i < used_ && totals_[i].phase != where.phase) ++i;
     if (i == totals_.size()) throw Error("CollectiveLog: more than 16 phases");
@@ -93,6 +97,7 @@ class CollectiveLog {
   std::vector<CollectiveRecord> records_;
   bool keep_ = false;
   int depth_ = 0;
+  bool begun_ = false;  // the group under way has a collective
   Index groups_ = 0;
 };
 

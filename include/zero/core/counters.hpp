@@ -18,16 +18,18 @@ struct Deviations {
 /// Host seconds spent in each phase so far. On devices with asynchronous streams this is the time
 /// to enqueue.
 struct PhaseSeconds {
-  double gather = 0;
-  double reduce = 0;
-  double clip = 0;
-  double update = 0;
-  double publish = 0;
+  double gather = 0;   ///< of parameters, for visits
+  double reduce = 0;   ///< of gradients
+  double clip = 0;     ///< norm and decision
+  double update = 0;   ///< the optimizer
+  double publish = 0;  ///< of updated parameters
 };
 
 /// Adds the time until it ends to a counter.
 class PhaseTimer {
  public:
+  /// Starts now.
+  /// @param seconds the counter, which outlives this
   explicit PhaseTimer(double& seconds)
       : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
   PhaseTimer(PhaseTimer const&) = delete;

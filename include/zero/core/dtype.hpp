@@ -15,15 +15,17 @@ namespace zero {
 
 /// bfloat16: the upper half of a float. 8 bits of exponent, 8 significant bits.
 struct bf16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 8 of exponent, 7 of fraction
 
   bf16() = default;
+  /// Rounded to nearest, ties to even; infinities stay, NaN becomes quiet.
   ZERO_HOST_DEVICE constexpr explicit bf16(float value) {
     auto const u = std::bit_cast<std::uint32_t>(value);
     bool const nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u
                                           : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
   }
+  /// Exact.
   ZERO_HOST_DEVICE constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
@@ -31,9 +33,10 @@ struct bf16 {
 
 /// IEEE binary16: 5 bits of exponent, 11 significant bits, largest finite value 65504.
 struct fp16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 5 of exponent, 10 of fraction
 
   fp16() = default;
+  /// Rounded to nearest, ties to even; beyond 65519.99 infinite, NaN becomes quiet.
   ZERO_HOST_DEVICE constexpr explicit fp16(float value) {
     auto const u = std::bit_cast<std::uint32_t>(value);
     std::uint32_t const sign = (u >> 16) & 0x8000u;
@@ -55,6 +58,7 @@ struct fp16 {
     }
     bits = static_cast<std::uint16_t>(sign | result);
   }
+  /// Exact.
   ZERO_HOST_DEVICE constexpr explicit operator float() const {
     std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     std::uint32_t const exponent = (bits >> 10) & 0x1fu;

@@ -13,10 +13,10 @@ namespace zero {
 
 /// One rank's entry into a collective.
 struct Entry {
-  std::string_view operation{};
-  Index slice_elements = 0;  ///< a rank
-  Index element_bytes = 0;
-  Where where{};
+  std::string_view operation{};  ///< all_gather, reduce_scatter, all_reduce
+  Index slice_elements = 0;      ///< a rank
+  Index element_bytes = 0;       ///< of one element
+  Where where{};                 ///< what it is for
 };
 
 /// Whether two ranks are in the same collective.

@@ -29,8 +29,8 @@ struct NotFinite : Error {
   using Error::Error;
 };
 
-/// A rank that is missing, has failed, or issued another collective. Every other rank throws the
-/// same text.
+/// A rank that is missing, has failed, or issued another collective. Every other rank throws one as
+/// well: the same text among threads; among processes, two that time out together keep their own.
 struct CommunicationError : Error {
   using Error::Error;
 };

@@ -18,9 +18,9 @@ class Ledger {
  public:
   /// Bytes of one kind of buffer, such as "parameters" or "gather slots".
   struct Kind {
-    std::string name;
-    Index bytes = 0;
-    Index peak_bytes = 0;
+    std::string name;      ///< as given to take()
+    Index bytes = 0;       ///< in use now
+    Index peak_bytes = 0;  ///< most that were in use at once
   };
 
   /// Notes an allocation, before it is made.
@@ -53,12 +53,13 @@ class Ledger {
     bytes_ -= bytes;
   }
 
-  Index bytes() const { return locked(bytes_); }
-  Index peak_bytes() const { return locked(peak_bytes_); }
-  Index allocations() const { return locked(allocations_); }
+  Index bytes() const { return locked(bytes_); }              ///< in use now
+  Index peak_bytes() const { return locked(peak_bytes_); }    ///< most that were in use at once
+  Index allocations() const { return locked(allocations_); }  ///< calls of take() so far
 
   /// Most bytes that may be in use at once; 0: no limit.
   Index limit_bytes() const { return locked(limit_bytes_); }
+  /// Changes the limit; what is in use already stays.
   void limit_bytes(Index bytes) {
     std::lock_guard const lock(mutex_);
     limit_bytes_ = bytes;

@@ -22,14 +22,15 @@ namespace zero {
 
 /// What a rank says when it enters a collective.
 struct Post {
-  std::string_view operation{};
-  void const* input = nullptr;
-  void* output = nullptr;
-  Index slice_elements = 0;
-  Index element_bytes = 0;
-  Where where{};
+  std::string_view operation{};  ///< name of the collective
+  void const* input = nullptr;   ///< host memory that it reads
+  void* output = nullptr;        ///< host memory that it writes
+  Index slice_elements = 0;      ///< a rank
+  Index element_bytes = 0;       ///< of one element
+  Where where{};                 ///< what it is for
   Index number = -1;  ///< as Meeting::issue gave it; -1: the next one of its rank and channel
 
+  /// What is compared with the other ranks'.
   Entry entry() const { return {operation, slice_elements, element_bytes, where}; }
 };
 
@@ -38,8 +39,12 @@ struct Post {
 /// part, whatever has failed meanwhile: the others may be reading its memory.
 class Meeting {
  public:
-  static constexpr int num_channels = 4;
+  static constexpr int num_channels = 4;  ///< each has an order of its own
+  /// What is thrown where there is no memory for the reason: short enough for a string to hold in
+  /// itself.
+  static constexpr std::string_view unsaid = "out of memory";
 
+  /// @param size ranks of the world
   /// @param timeout a rank that has waited this long names the ranks that are missing, and all
   ///   throw
   Meeting(int size, std::chrono::milliseconds timeout)
@@ -49,7 +54,7 @@ class Meeting {
     spins_ = cores >= static_cast<unsigned>(size) ? 2000 : 0;
   }
 
-  int size() const { return size_; }
+  int size() const { return size_; }  ///< ranks
 
   /// The number of a rank's next collective on a channel. Streams may come to their collectives in
   /// any order; those of one channel meet in the order of their numbers, which is that of this
@@ -82,7 +87,7 @@ class Meeting {
     try {
       reason_ = text;
     } catch (...) {
-      reason_.clear();
+      reason_ = unsaid;
     }
     failed_ = true;
     changed_.notify_all();
@@ -214,7 +219,8 @@ class Meeting {
   }
 
   std::string text(Channel const& c, Post const& post) const {
-    Index const number = c.generation.load(std::memory_order_relaxed) / 2 + 1;
+    Index const met = c.generation.load(std::memory_order_relaxed) / 2;
+    Index const number = (post.number < 0 ? met : post.number) + 1;
     return describe(post.entry()) + ", number " + std::to_string(number) + " on channel " +
            std::to_string(&c - channels_.data());
   }

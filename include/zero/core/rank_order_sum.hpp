@@ -13,7 +13,11 @@ namespace zero {
 
 /// Adds `n` elements of every rank's input in blocks; store(begin, count, values) takes each
 /// block's sums, and may write over the inputs that it has read.
+/// @tparam T element type; sums are float, or double for double, and are rounded once
+/// @param ranks whose inputs are added, in this order
+/// @param n elements
 /// @param input (rank) -> T const*, the first of that rank's elements
+/// @param store (Index begin, Index count, T const* values)
 template <class T, class Input, class Store>
 void rank_order_sum(int ranks, Index n, Input input, Store store) {
   using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -26,7 +26,8 @@ constexpr Index round_up(Index n, Index multiple) {
 }
 
 /// a * b for counts.
-/// @param what, whose named in the error: "shape", "t" as in "shape of tensor 't' does not fit ..."
+/// @param a,b not negative
+/// @param what,whose named in the error: "shape", "t" as in "shape of tensor 't' does not fit ..."
 /// @throws InvalidArgument when the product does not fit 64 bits, or when a factor is negative.
 inline Index checked_product(Index a, Index b, std::string_view what, std::string_view whose = {}) {
   bool const negative = a < 0 || b < 0;

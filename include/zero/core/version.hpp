@@ -5,8 +5,11 @@
 
 #include <string_view>
 
+/// Training of a user's own model with sharded states. What stands in zero::detail is nobody's to
+/// use.
 namespace zero {
 
+/// Major, minor, patch; the second number may break callers until 1.0.
 inline constexpr std::string_view version = "0.1.0";
 
 }  // namespace zero

@@ -12,10 +12,10 @@ namespace zero {
 /// Phase, unit and step of a collective. The views must outlive the work: they name phases
 /// (literals) and units (owned by the layout).
 struct Where {
-  std::string_view phase{};
-  std::string_view unit{};
-  Index step = 0;
-  Index micro_batches = 0;  ///< of the step; 0 where it does not matter
+  std::string_view phase{};  ///< gather, reduce, clip, publish, exchange, ...
+  std::string_view unit{};   ///< name of the unit, or of what is exchanged
+  Index step = 0;            ///< of the trainer, from 1; 0: before the first
+  Index micro_batches = 0;   ///< of the step; 0 where it does not matter
 };
 
 /// "unit 'h.3' (gather, step 12)", or "... step 12 of 2 micro-batches)"

@@ -10,8 +10,8 @@
 
 namespace zero {
 
+/// Work of a device for one precision:
 /// - fill_zero(s, to): to[i] = 0
-/// - copy(s, to, from): the bits of from; sizes and types are equal
 /// - assign(s, to, from): to[i] = from[i], through float, rounded once; sizes are equal
 /// - add(s, to, from): to[i] += from[i] in float, rounded once
 /// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements of any trivially copyable
@@ -30,8 +30,6 @@ concept HasElementwise = Device<D> &&
   fill_zero(s, g);
   fill_zero(s, f);
   fill_zero(s, record);
-  copy(s, p, View<P const, D>(p));
-  copy(s, record, View<double const, D>(record));
   assign(s, f, View<G const, D>(g));
   assign(s, g, View<float const, D>(f));
   assign(s, p, View<float const, D>(f));
@@ -46,6 +44,14 @@ concept HasElementwise = Device<D> &&
   copy_out(s, host_record, View<double const, D>(record));
   add_squares(s, View<G const, D>(g), record, unit);
   add_squares(s, View<float const, D>(f), record, unit);
+};
+
+/// A device that copies within its memory: copy(s, to, from) gives `to` the bits of `from`; sizes
+/// and types are equal. Steps need none; SingleRank does, where a collective's arguments differ.
+/// @tparam D the device; @tparam T type of the elements
+template <class D, class T>
+concept CanCopy = Device<D> && requires(typename D::Stream& s, View<T, D> to) {
+  copy(s, to, View<T const, D>(to));
 };
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 // The host as a device: ordinary memory, and streams that run work where it is enqueued.
 
 #include <zero/device/device.hpp>
+#include <zero/device/host_workers.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -30,11 +31,13 @@ class HostBuffer {
     }
     std::memset(address_, 0xff, at(bytes));
   }
+  /// Takes over the memory; the other owns none.
   HostBuffer(HostBuffer&& other) noexcept
       : ledger_(std::move(other.ledger_)),
         kind_(std::move(other.kind_)),
         bytes_(other.bytes_),
         address_(std::exchange(other.address_, nullptr)) {}
+  /// Exchanges the memory of the two.
   HostBuffer& operator=(HostBuffer&& other) noexcept {
     std::swap(ledger_, other.ledger_);
     std::swap(kind_, other.kind_);
@@ -48,6 +51,7 @@ class HostBuffer {
     ledger_->give(kind_, bytes_);
   }
 
+  /// 256-byte aligned host memory; null where it owns none.
   std::byte* address() const { return address_; }
 
  private:
@@ -63,36 +67,57 @@ struct HostEvent {};
 /// A stream that runs work where it is enqueued, so what fails is thrown there.
 class HostStream {
  public:
-  using Event = HostEvent;
+  using Event = HostEvent;  ///< nothing to record
+
+  HostStream() = default;
+  /// @param workers that share what work can be shared
+  explicit HostStream(std::shared_ptr<HostWorkers> workers) : workers_(std::move(workers)) {}
+
+  /// Runs work() now; what it throws is thrown here.
   template <class F>
   void enqueue(F&& work) {
     std::forward<F>(work)();
   }
-  void record(Event&) noexcept {}
-  void wait(Event const&) {}
-  void synchronize() {}
-  void check() {}
+  void record(Event&) noexcept {}  ///< nothing to record
+  void wait(Event const&) {}       ///< nothing to wait for
+  void synchronize() {}            ///< nothing to wait for
+  void check() {}                  ///< nothing can have failed
+  /// Threads that share what work can be shared; null: none.
+  std::shared_ptr<HostWorkers> const& workers() const { return workers_; }
+
+ private:
+  std::shared_ptr<HostWorkers> workers_;
 };
 
-/// Ordinary memory; the host may dereference views of it.
+/// Ordinary memory; the host may dereference views of it. Work is done by the thread that enqueues
+/// it, unless the device was made with threads of its own: these share optimizer updates, whose
+/// bits do not depend on their number. Ranks that are threads have a core each already, so none is
+/// the default.
 class Host {
  public:
-  static constexpr bool host_memory = true;
-  using Stream = HostStream;
-  using Event = HostEvent;
-  using Buffer = HostBuffer;
+  Host() = default;
+  /// @param threads that share updates, the calling one included @throws InvalidArgument below 1
+  explicit Host(int threads) : workers_(std::make_shared<HostWorkers>(threads)) {}
 
+  static constexpr bool host_memory = true;  ///< views become spans
+  using Stream = HostStream;                 ///< runs work where it is enqueued
+  using Event = HostEvent;                   ///< nothing to order
+  using Buffer = HostBuffer;                 ///< owner of ordinary memory
+
+  /// The address itself.
   template <class T>
   static T* resolve(T* address) {
     return address;
   }
+  /// Throws OutOfMemory.
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, ledger_}; }
-  Stream stream() { return {}; }
-  Event event() { return {}; }
-  Ledger& ledger() { return *ledger_; }
+  Stream stream() { return Stream(workers_); }  ///< a stream of its own
+  Event event() { return {}; }                  ///< complete
+  Ledger& ledger() { return *ledger_; }         ///< of this device and its copies
 
  private:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::shared_ptr<HostWorkers> workers_;
 };
 
 static_assert(RunsHostCode<Host>);

@@ -14,6 +14,7 @@ namespace zero {
 
 // Views of no elements may lie nowhere, and memset and memcpy take no null, even for no bytes.
 
+/// to[i] = 0, on the stream, in the device's memory.
 template <class T, RunsHostCode D>
 void fill_zero(typename D::Stream& stream, View<T, D> to) {
   if (to.size() == 0) return;
@@ -22,6 +23,7 @@ void fill_zero(typename D::Stream& stream, View<T, D> to) {
   });
 }
 
+/// The bits of `from`, of equal size, on the stream, within the device's memory.
 template <class T, RunsHostCode D>
 void copy(typename D::Stream& stream, View<T, D> to, View<T const, D> from) {
   if (to.size() == 0) return;
@@ -31,6 +33,7 @@ void copy(typename D::Stream& stream, View<T, D> to, View<T const, D> from) {
   });
 }
 
+/// to[i] = from[i], through float, rounded once; sizes are equal. On the stream.
 template <class A, class B, RunsHostCode D>
 void assign(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
   stream.enqueue([to, from] {
@@ -40,6 +43,7 @@ void assign(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
   });
 }
 
+/// to[i] += from[i] in float, rounded once; sizes are equal. On the stream.
 template <class A, class B, RunsHostCode D>
 void add(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
   stream.enqueue([to, from] {
@@ -51,6 +55,7 @@ void add(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
   });
 }
 
+/// to.size() elements from host memory, which outlives the work, on the stream.
 template <class T, RunsHostCode D>
 void copy_in(typename D::Stream& stream, View<T, D> to, T const* host) {
   if (to.size() == 0) return;
@@ -59,6 +64,7 @@ void copy_in(typename D::Stream& stream, View<T, D> to, T const* host) {
   });
 }
 
+/// from.size() elements to host memory, which outlives the work, on the stream.
 template <class T, RunsHostCode D>
 void copy_out(typename D::Stream& stream, std::remove_const_t<T>* host, View<T, D> from) {
   if (from.size() == 0) return;
@@ -96,6 +102,8 @@ double sum_of_squares(T const* x, Index n) {
 
 }  // namespace detail
 
+/// record[0] += the sum of from[i]^2, in double, in an order that depends on from.size() alone, a
+/// multiple of 64; record[1] = unit + 1 where that is not finite and record[1] is 0. On the stream.
 template <class T, RunsHostCode D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
                  Index unit) {
@@ -109,5 +117,6 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
 
 static_assert(HasElementwise<Host, float, float> && HasElementwise<Host, bf16, bf16> &&
               HasElementwise<Host, fp16, fp16>);
+static_assert(CanCopy<Host, bf16> && CanCopy<Host, double>);
 
 }  // namespace zero

@@ -21,8 +21,8 @@ class Claim;
 template <class T, Device D>
 class Ordered {
  public:
-  View<T, D> view() const { return view_; }
-  typename D::Stream& stream() const { return *stream_; }
+  View<T, D> view() const { return view_; }                ///< the elements
+  typename D::Stream& stream() const { return *stream_; }  ///< on which they were awaited
 
  private:
   friend class Claim<std::remove_const_t<T>, D>;
@@ -38,8 +38,10 @@ template <class T, Device D>
 class Claim {
  public:
   Claim() = default;
+  /// Takes over the use; the other claims nothing.
   Claim(Claim&& other) noexcept
       : slot_(std::exchange(other.slot_, nullptr)), stream_(other.stream_), view_(other.view_) {}
+  /// Ends this use and takes over the other.
   Claim& operator=(Claim&& other) noexcept {
     end();
     slot_ = std::exchange(other.slot_, nullptr);
@@ -54,7 +56,8 @@ class Claim {
     if (Slot<D>* slot = std::exchange(slot_, nullptr)) slot->release(*stream_);
   }
 
-  View<T, D> view() const { return view_; }
+  View<T, D> view() const { return view_; }  ///< all elements
+  /// [begin, begin + count).
   View<T, D> view(Index begin, Index count) const { return view_.sub(begin, count); }
   /// What a collective reads.
   Ordered<T const, D> source(Index begin, Index count) const {
@@ -81,6 +84,9 @@ template <Device D>
 class Slot {
  public:
   Slot() = default;
+  /// @param address first byte, in device memory, which outlives this
+  /// @param bytes of the slot
+  /// @param event of this slot alone
   Slot(std::byte* address, Index bytes, typename D::Event event)
       : address_(address), bytes_(bytes), last_(std::move(event)) {}
 
@@ -96,7 +102,7 @@ class Slot {
     return {*this, stream, View<T, D>(reinterpret_cast<T*>(address_), bytes_ / Index{sizeof(T)})};
   }
 
-  Index bytes() const { return bytes_; }
+  Index bytes() const { return bytes_; }  ///< of the slot
 
  private:
   template <class, Device>

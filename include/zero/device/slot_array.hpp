@@ -13,14 +13,16 @@ namespace zero {
 
 /// One allocation, cut into slots that start at multiples of 256 bytes.
 struct PlannedBuffer {
+  /// One slot of a buffer.
   struct Slot {
-    Index offset_bytes = 0;
-    Index bytes = 0;
+    Index offset_bytes = 0;  ///< from the buffer's start
+    Index bytes = 0;         ///< that may be used
   };
-  std::string_view kind;
-  std::vector<Slot> slots{};
-  Index bytes = 0;
+  std::string_view kind;      ///< name in the ledger and in messages
+  std::vector<Slot> slots{};  ///< in order of address
+  Index bytes = 0;            ///< in all, padding included
 
+  /// Appends a slot; the next one starts at a multiple of 256 bytes.
   void add(Index slot_bytes) {
     slots.push_back({bytes, slot_bytes});
     bytes += round_up(slot_bytes, 256);
@@ -32,6 +34,8 @@ struct PlannedBuffer {
 template <Device D>
 class SlotArray {
  public:
+  /// Allocates the plan's bytes.
+  /// @throws OutOfMemory
   SlotArray(D& device, PlannedBuffer const& plan) {
     if (plan.bytes > 0) buffer_ = device.allocate(plan.bytes, plan.kind);
     std::byte* const base = plan.bytes > 0 ? buffer_.address() : nullptr;
@@ -39,8 +43,8 @@ class SlotArray {
     for (PlannedBuffer::Slot const& s : plan.slots)
       slots_.emplace_back(base + s.offset_bytes, s.bytes, device.event());
   }
-  Slot<D>& operator[](Index i) { return slots_[at(i)]; }
-  Index size() const { return static_cast<Index>(slots_.size()); }
+  Slot<D>& operator[](Index i) { return slots_[at(i)]; }            ///< slot i of the plan
+  Index size() const { return static_cast<Index>(slots_.size()); }  ///< slots
 
  private:
   typename D::Buffer buffer_{};
@@ -52,6 +56,7 @@ class SlotArray {
 template <Device D>
 class ExtraSlots {
  public:
+  /// @param device that slots are allocated on; outlives this
   explicit ExtraSlots(D& device) : device_(&device) {}
 
   /// A slot of at least `bytes` bytes that nobody uses.
@@ -68,11 +73,13 @@ class ExtraSlots {
     all_.push_back(std::move(extra));
     return all_.back()->slot;
   }
+  /// Keeps a slot for the next take.
   void give(Slot<D>& slot) noexcept {
     for (auto const& extra : all_) {
       if (&extra->slot == &slot) extra->busy = false;
     }
   }
+  /// Slots that were ever needed at once.
   Index made() const { return static_cast<Index>(all_.size()); }
 
  private:

@@ -17,13 +17,15 @@ namespace zero {
 template <class T, class D>
 class View {
  public:
-  using Element = T;
+  using Element = T;  ///< const where it may only be read
 
   View() = default;
+  /// Elements [address, address + size), in the device's memory.
   View(T* address, Index size) : address_(address), size_(size) {}
   /// A view to write through is a view to read through.
   template <class U>
-  requires(std::same_as<T, U const>) View(View<U, D> other)
+  requires(std::same_as<T, U const>)
+      View(View<U, D> other)  // NOLINT(google-explicit-constructor): as T const* from T*
       : address_(other.address()), size_(other.size()) {}
 
   /// Elements.
@@ -34,6 +36,8 @@ class View {
   View sub(Index begin, Index count) const { return {address_ + begin, count}; }
   /// The elements themselves, on devices whose memory the host may read.
   std::span<T> span() const requires(D::host_memory) { return {address_, at(size_)}; }
+  /// The same, wherever a span is asked for.
+  // NOLINTNEXTLINE(google-explicit-constructor): a view is a span where it can be one
   operator std::span<T>() const requires(D::host_memory) { return span(); }
 
  private:

@@ -19,7 +19,7 @@ namespace zero {
 /// A snapshot of environment variables.
 class Environment {
  public:
-  using Variables = std::map<std::string, std::string, std::less<>>;
+  using Variables = std::map<std::string, std::string, std::less<>>;  ///< name to text
 
   /// Exactly these variables.
   explicit Environment(Variables variables) : variables_(std::move(variables)) {}
@@ -43,6 +43,7 @@ class Environment {
     if (i == variables_.end()) return std::nullopt;
     return i->second;
   }
+  /// Set, also to nothing.
   bool has(std::string_view name) const { return variables_.contains(name); }
 
   /// `NAME="text"`, for messages; "no NAME" when it is not set.

@@ -47,6 +47,9 @@ concept JoinsProcesses = Backend<B> &&
 /// called with one of two communicators: write it as a generic lambda.
 /// @tparam B the backend, such as Threads
 /// @param ranks at least 1
+/// @param f called as f(communicator), once on each rank of this process
+/// @param options how long ranks wait for each other
+/// @param environment in which a launcher's variables are looked for
 /// @throws InvalidArgument when ranks < 1 or the timeout is not positive; naming the variables,
 /// when
 ///   a launcher has started several processes and the backend cannot join them, or is in another
@@ -58,7 +61,7 @@ void launch(int ranks, F f, LaunchOptions const& options = {},
             Environment const& environment = Environment::of_process()) {
   if (ranks < 1)
     throw InvalidArgument("launch: a world has at least 1 rank, not " + std::to_string(ranks));
-  if (options.timeout <= options.timeout.zero()) {
+  if (options.timeout <= std::chrono::milliseconds::zero()) {
     throw InvalidArgument("launch: a timeout is longer than 0 ms, not " +
                           std::to_string(options.timeout.count()) + " ms");
   }

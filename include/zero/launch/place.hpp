@@ -16,8 +16,8 @@ namespace zero {
 
 /// What a launcher says of this process.
 struct Place {
-  int rank = 0;
-  int size = 1;
+  int rank = 0;                     ///< 0 to size - 1
+  int size = 1;                     ///< ranks of the world
   std::optional<int> local_rank{};  ///< among the ranks of this machine, where the launcher says it
   std::optional<int> local_size{};  ///< ranks of this machine, where the launcher says it
   std::optional<std::string> master_address{};  ///< MASTER_ADDR
@@ -170,7 +170,7 @@ inline bool contradict(Place const& near, Place const& far, bool far_starts_daem
 inline std::optional<Place> find_place(Environment const& environment) {
   std::vector<std::pair<std::size_t, Place>> found;
   for (std::size_t i = 0; i < detail::launchers.size(); ++i) {
-    if (auto place = detail::PlaceReader(environment, i).read()) found.push_back({i, *place});
+    if (auto place = detail::PlaceReader(environment, i).read()) found.emplace_back(i, *place);
   }
   auto const pmix = environment.number("PMIX_RANK", 0, std::numeric_limits<int>::max());
   if (found.empty()) {

@@ -19,7 +19,7 @@ namespace zero {
 /// @tparam D the device each rank gets
 template <RunsHostCode D>
 struct ThreadsOn {
-  using Communicator = ThreadCommunicator<D>;
+  using Communicator = ThreadCommunicator<D>;  ///< of a rank
 
   /// Runs f(communicator) on `ranks` threads and returns when all have ended.
   /// @throws what the first rank to fail threw, or the system when it has no more threads; the
@@ -60,26 +60,32 @@ struct ThreadsOn {
 
     /// Keeps the exception being handled, and makes the other ranks throw its text.
     void keep(Meeting& meeting, int rank) noexcept {
+      std::exception_ptr const thrown = std::current_exception();
       bool communication = false;
-      std::string text = "rank " + std::to_string(rank) + " failed: ";
-      try {
-        throw;
-      } catch (CommunicationError const& e) {
-        communication = true;
-        text += e.what();
-      } catch (std::exception const& e) {
-        text += e.what();
+      std::string text;
+      try {  // a text may need memory that there is no more
+        text = "rank " + std::to_string(rank) + " failed: ";
+        try {
+          throw;
+        } catch (CommunicationError const& e) {
+          communication = true;
+          text += e.what();
+        } catch (std::exception const& e) {
+          text += e.what();
+        } catch (...) {
+          text += "an exception that is no std::exception";
+        }
       } catch (...) {
-        text += "an exception that is no std::exception";
+        text.clear();
       }
       {
         std::lock_guard const lock(mutex);
         if (!first || (consequence && !communication)) {
-          first = std::current_exception();
+          first = thrown;
           consequence = communication;
         }
       }
-      meeting.abort(text);
+      meeting.abort(text.empty() ? Meeting::unsaid : std::string_view(text));
     }
   };
 };

@@ -5,6 +5,7 @@
 
 #include <zero/core/hash.hpp>
 #include <zero/core/noise.hpp>
+#include <zero/core/product.hpp>
 #include <zero/device/host_elementwise.hpp>
 
 #include <bit>
@@ -17,10 +18,13 @@ namespace zero {
 /// same values at every stage, world and rank.
 class Initial {
  public:
+  /// The same everywhere.
   static Initial constant(double value) { return {Kind::constant, value, 0}; }
+  /// Independent normal values, keyed by seed, tensor and element.
   static Initial normal(double standard_deviation, double mean = 0) {
     return {Kind::normal, mean, standard_deviation};
   }
+  /// In [low, high).
   static Initial uniform(double low, double high) { return {Kind::uniform, low, high}; }
   /// value(element) with the element's number in the tensor, row-major, from 0; must be the same on
   /// every rank.
@@ -33,14 +37,17 @@ class Initial {
   /// Zeros.
   Initial() = default;
 
+  /// The value of one element.
+  /// @param seed Options::seed
+  /// @param tensor,element numbers in the model and, row-major, in the tensor
   float value(std::uint64_t seed, Index tensor, Index element) const {
     switch (kind_) {
       case Kind::constant:
         return static_cast<float>(a_);
       case Kind::normal:
-        return static_cast<float>(a_ + b_ * noise_normal(seed, tensor, element));
+        return static_cast<float>(a_ + product(b_, noise_normal(seed, tensor, element)));
       case Kind::uniform:
-        return static_cast<float>(a_ + (b_ - a_) * noise_uniform(seed, tensor, element));
+        return static_cast<float>(a_ + product(b_ - a_, noise_uniform(seed, tensor, element)));
       case Kind::function:
         return function_(element);
     }

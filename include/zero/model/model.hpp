@@ -34,8 +34,8 @@ concept ModelFor = Model<M> && requires(M& model, P& pass, typename M::Batch con
 
 /// Everything that is planned from: what a model is made of and the order in which it is used.
 struct Description {
-  Units units;
-  Schedule schedule;
+  Units units;        ///< in order
+  Schedule schedule;  ///< of one micro-batch
 };
 
 /// The model's units, and its own order of visits or the default.

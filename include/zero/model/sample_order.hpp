@@ -36,25 +36,29 @@ class SampleOrder {
   /// Walks through the entries of an order, which outlives it.
   class Iterator {
    public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = Index;
-    using difference_type = std::ptrdiff_t;
-    using pointer = void;
-    using reference = Index;
+    using iterator_category = std::forward_iterator_tag;  ///< standard
+    using value_type = Index;                             ///< a sample's index
+    using difference_type = std::ptrdiff_t;               ///< of entries
+    using pointer = void;                                 ///< there is none
+    using reference = Index;                              ///< values are made when asked for
 
     Iterator() = default;
+    /// At an entry of `order`.
     Iterator(SampleOrder const& order, Index entry) : order_(&order), entry_(entry) {}
 
-    Index operator*() const { return (*order_)[entry_]; }
+    Index operator*() const { return (*order_)[entry_]; }  ///< the sample at this entry
+    /// To the next entry.
     Iterator& operator++() {
       ++entry_;
       return *this;
     }
+    /// To the next entry; returns this one.
     Iterator operator++(int) {
       Iterator const before = *this;
       ++entry_;
       return before;
     }
+    /// Of one order.
     bool operator==(Iterator const& other) const { return entry_ == other.entry_; }
 
    private:
@@ -86,7 +90,7 @@ class SampleOrder {
 
   /// Number of entries: of samples that this rank sees in the epoch.
   Index size() const { return n_ / world_; }
-  bool empty() const { return size() == 0; }
+  bool empty() const { return size() == 0; }  ///< no entry
   /// @pre 0 <= entry < size()
   Index operator[](Index entry) const {
     auto place = static_cast<std::uint64_t>(entry * world_ + rank_);
@@ -95,8 +99,8 @@ class SampleOrder {
     } while (place >= static_cast<std::uint64_t>(n_));
     return static_cast<Index>(place);
   }
-  Iterator begin() const { return {*this, 0}; }
-  Iterator end() const { return {*this, size()}; }
+  Iterator begin() const { return {*this, 0}; }     ///< at entry 0
+  Iterator end() const { return {*this, size()}; }  ///< behind the last entry
 
  private:
   /// A bijection of the numbers of left_bits_ + right_bits_ bits: each round changes one half by a

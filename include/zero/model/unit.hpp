@@ -5,6 +5,7 @@
 
 #include <zero/model/initial.hpp>
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -15,27 +16,32 @@ namespace zero {
 struct Tensor {
   std::string name;          ///< unique in the model
   std::vector<Index> shape;  ///< extents, each >= 0; empty: one element
-  Initial initial{};
-  float decay = 1;        ///< multiplies the optimizer's weight decay for this tensor
-  float lr_scale = 1;     ///< multiplies the learning rate for this tensor
-  bool trainable = true;  ///< false: no gradient, no optimizer state, never reduced nor updated
+  Initial initial{};         ///< values at step 0; zeros unless given
+  float decay = 1;           ///< multiplies the optimizer's weight decay for this tensor
+  float lr_scale = 1;        ///< multiplies the learning rate for this tensor
+  bool trainable = true;     ///< false: no gradient, no optimizer state, never reduced nor updated
 
+  /// Product of the extents.
+  /// @throws InvalidArgument beyond 64 bits
   Index elements() const {
     Index n = 1;
-    for (Index extent : shape) n = checked_product(n, extent, "shape", name);
-    return n;
+    bool const empty = std::ranges::find(shape, Index{0}) != shape.end();
+    for (Index extent : shape) n = checked_product(empty ? 1 : n, extent, "shape", name);
+    return empty ? 0 : n;
   }
 };
 
 /// What is gathered, reduced and released together: a transformer block, an embedding. A tensor
 /// that two places of the model use (tied weights) stands in one unit, which is visited twice.
 struct Unit {
-  std::string name;  ///< unique in the model
-  std::vector<Tensor> tensors;
+  std::string name;             ///< unique in the model
+  std::vector<Tensor> tensors;  ///< in the order of their places
 };
 
+/// A model, in the order of its units' numbers.
 using Units = std::vector<Unit>;
 
+/// Checks a description.
 /// @throws InvalidArgument naming the unit or tensor: nothing trainable, a repeated or empty name,
 ///   a negative extent, a size beyond 64 bits
 inline void validate(Units const& units) {

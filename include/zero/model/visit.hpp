@@ -11,12 +11,13 @@
 
 namespace zero {
 
+/// Which pass a visit belongs to.
 enum class Phase { forward, backward };
 
 /// One use of a unit.
 struct Visit {
-  int unit;
-  Phase phase;
+  int unit;      ///< number in the model, from 0
+  Phase phase;   ///< of the pass
   int held = 0;  ///< how many further visits open before this one's lease ends
 };
 
@@ -26,8 +27,8 @@ using Schedule = std::vector<Visit>;
 
 /// Number `number`, from 0, of the `count` micro-batches of a step.
 struct MicroBatch {
-  Index number = 0;
-  Index count = 1;
+  Index number = 0;  ///< from 0
+  Index count = 1;   ///< at least 1
 };
 
 /// How a backward visit treats the gradients of the unit's first visit.
@@ -45,6 +46,7 @@ inline Schedule default_schedule(int num_units) {
   return s;
 }
 
+/// Checks a schedule against the model that it is of.
 /// @throws InvalidArgument naming the visit or unit: a unit that does not exist, a negative `held`,
 ///   a unit with trainable elements that no backward visit reaches
 inline void validate(Schedule const& schedule, Units const& units) {
@@ -71,6 +73,7 @@ inline void validate(Schedule const& schedule, Units const& units) {
   }
 }
 
+/// Equal where schedules are, on every machine.
 inline std::uint64_t hash(Schedule const& schedule) {
   Hash h;
   for (Visit const& v : schedule)

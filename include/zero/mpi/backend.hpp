@@ -11,15 +11,16 @@ namespace zero {
 /// and ended when the process exits; where the program has started it, it stays the program's.
 /// Everything stays on the thread that launches.
 struct Mpi {
-  using Communicator = MpiCommunicator<PollingHost>;
+  using Communicator = MpiCommunicator<PollingHost>;  ///< of a rank
 
   /// This process as one rank.
   class World {
    public:
+    /// @param ranks the joined world
     explicit World(std::shared_ptr<detail::MpiRanks> ranks) : ranks_(std::move(ranks)) {}
 
-    int rank() const { return ranks_->world.rank(); }
-    int size() const { return ranks_->world.size(); }
+    int rank() const { return ranks_->world.rank(); }  ///< of this process
+    int size() const { return ranks_->world.size(); }  ///< processes of the world
 
     /// Runs f(communicator) and returns when every rank's has returned.
     /// @throws what f throws, after the others were told; CommunicationError when another rank
@@ -48,7 +49,8 @@ struct Mpi {
     std::shared_ptr<detail::MpiRanks> ranks_;
   };
 
-  /// Joins the other processes.
+  /// Joins the other processes. MPI_Init, where the program has not called it, waits for all of
+  /// them as long as the launcher does: the timeout begins when MPI has started.
   /// @throws CommunicationError when not all come within the timeout
   static World from(Environment const&, LaunchOptions const& options) {
     detail::MpiSession::of_process();

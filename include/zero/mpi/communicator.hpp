@@ -60,15 +60,17 @@ class MpiRanks {
 template <RunsHostCode D>
 class MpiCommunicator {
  public:
-  using Device = D;
+  using Device = D;  ///< of this process
 
+  /// @param ranks the joined world, shared by all copies
   /// @param device of this rank; outlives every copy, as what is enqueued on it does `ranks`
+  /// @param channel 0 to 3
   MpiCommunicator(std::shared_ptr<detail::MpiRanks> ranks, D& device, int channel = 0)
       : ranks_(std::move(ranks)), device_(&device), channel_(channel) {}
 
-  int rank() const { return ranks_->world.rank(); }
-  int size() const { return ranks_->world.size(); }
-  D& device() const { return *device_; }
+  int rank() const { return ranks_->world.rank(); }  ///< of this process
+  int size() const { return ranks_->world.size(); }  ///< processes of the world
+  D& device() const { return *device_; }             ///< of this process
   /// @throws InvalidArgument when there is no such channel
   MpiCommunicator channel(int i) const {
     if (i < 0 || i >= detail::num_mpi_channels) {
@@ -80,16 +82,20 @@ class MpiCommunicator {
   /// Tells the other ranks; waits until they have heard it or the grace is over.
   void abort(std::string_view text) const noexcept { ranks_->world.abort(text); }
 
+  /// As CanAllGather, by MPI_Iallgather. The stream throws CommunicationError.
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
     check_sizes("all_gather", full.view().size(), slice.view().size(), size());
     enqueue<T>("all_gather", slice, full, slice.view().size(), where, false, true);
   }
+  /// As CanReduceScatter; sums in float, in rank order, rounded once. The stream throws
+  ///   CommunicationError.
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
     check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
     enqueue<T>("reduce_scatter", full, slice, slice.view().size(), where, true, false);
   }
+  /// As CanAllReduce, reduced and gathered. The stream throws CommunicationError.
   template <class T>
   void all_reduce(Ordered<T, D> full, Where where) {
     check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());

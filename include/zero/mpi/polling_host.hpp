@@ -30,6 +30,7 @@ concept Polls = RunsHostCode<D> &&
 /// compute; one that only yields would wait for all of them.
 class PoliteWait {
  public:
+  /// Waits once.
   void operator()() {
     constexpr int at_once = 100;
     if (++looks_ <= at_once) return;
@@ -99,10 +100,15 @@ class PollingState {
     if (pending()) progress(nullptr);
   }
   /// Returns when the queue has finished `count` pieces of work.
+  /// @throws Error when nobody looks at them any more
   void finish(WorkQueue& queue, Index count) {
     look();
     PoliteWait pause;
     while (queue.finished() < count) {
+      if (abandoned(queue))
+        throw Error(
+            "what is waited for was left unfinished by a stream that ended while an exception "
+            "unwound");
       if (!progress(&queue)) pause();
     }
   }
@@ -124,6 +130,12 @@ class PollingState {
     bool abandoned = false;
   };
 
+  bool abandoned(WorkQueue const& queue) const {
+    for (Entry const& e : queues_) {
+      if (e.queue.get() == &queue) return e.abandoned;
+    }
+    return false;
+  }
   bool pending() const {
     for (Entry const& e : queues_) {
       if (!e.queue->empty()) return true;
@@ -158,11 +170,14 @@ class PollingState {
 
   /// After a failure a transfer may write to this memory as long as the process lives.
   static void keep_for_good(std::vector<HostBuffer> buffers) noexcept {
-    static std::mutex mutex;
-    static std::vector<std::vector<HostBuffer>> kept;
+    struct Kept {
+      std::mutex mutex;
+      std::vector<std::vector<HostBuffer>> buffers;
+    };
+    static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
     try {
-      std::lock_guard const lock(mutex);
-      kept.push_back(std::move(buffers));
+      std::lock_guard const lock(kept.mutex);
+      kept.buffers.push_back(std::move(buffers));
     } catch (...) {  // no memory for the list: then it is leaked
       for (HostBuffer& buffer : buffers) new HostBuffer(std::move(buffer));
     }
@@ -194,12 +209,15 @@ class PollingEvent {
 /// stream of the device, and ends its work.
 class PollingStream {
  public:
-  using Event = PollingEvent;
+  using Event = PollingEvent;  ///< a place in a queue
 
+  /// @param state of the device, shared by its streams
   explicit PollingStream(std::shared_ptr<detail::PollingState> state)
       : state_(std::move(state)), queue_(&state_->take()) {}
+  /// Takes over the queue; the other is no stream any more.
   PollingStream(PollingStream&& other) noexcept
       : state_(std::move(other.state_)), queue_(std::exchange(other.queue_, nullptr)) {}
+  /// Exchanges the queues.
   PollingStream& operator=(PollingStream&& other) noexcept {
     std::swap(state_, other.state_);
     std::swap(queue_, other.queue_);
@@ -215,21 +233,25 @@ class PollingStream {
     state_->give(*queue_, !queue_->empty());
   }
 
+  /// Runs work() now, or when what stands before it is finished.
   template <class F>
   void enqueue(F&& work) {
     state_->enqueue(*queue_, std::forward<F>(work));
   }
+  /// Calls work(waiting) in the order of the stream until it returns true.
   template <class F>
   void enqueue_polled(F work) {
     state_->enqueue_polled(*queue_, std::move(work));
   }
+  /// Lets the event stand for all that was enqueued so far.
   void record(Event& event) noexcept { event = Event(*queue_, queue_->entered()); }
+  /// Finishes, on the host, what the event stands for.
   void wait(Event const& event) {
     if (event.queue_ == nullptr) return state_->look();
     state_->finish(*event.queue_, event.count_);
   }
-  void synchronize() { state_->finish(*queue_, queue_->entered()); }
-  void check() { state_->look(); }
+  void synchronize() { state_->finish(*queue_, queue_->entered()); }  ///< rethrows what failed
+  void check() { state_->look(); }                                    ///< rethrows what failed
 
  private:
   std::shared_ptr<detail::PollingState> state_;
@@ -239,17 +261,19 @@ class PollingStream {
 /// Ordinary memory and polled streams.
 class PollingHost {
  public:
-  static constexpr bool host_memory = true;
-  using Stream = PollingStream;
-  using Event = PollingEvent;
+  static constexpr bool host_memory = true;  ///< views become spans
+  using Stream = PollingStream;              ///< lets transfers progress
+  using Event = PollingEvent;                ///< a place in a queue
 
   /// Owner of host memory; gives it back when no transfer is under way.
   class Buffer {
    public:
     Buffer() = default;
+    /// @param state,memory of the device; what it owns
     Buffer(std::shared_ptr<detail::PollingState> state, HostBuffer memory)
         : state_(std::move(state)), memory_(std::move(memory)) {}
-    Buffer(Buffer&&) = default;
+    Buffer(Buffer&&) = default;  ///< Takes over the memory.
+    /// Exchanges the memory of the two.
     Buffer& operator=(Buffer&& other) noexcept {
       std::swap(state_, other.state_);
       std::swap(memory_, other.memory_);
@@ -258,23 +282,25 @@ class PollingHost {
     ~Buffer() {
       if (state_ && memory_.address() != nullptr) state_->free(std::move(memory_));
     }
-    std::byte* address() const { return memory_.address(); }
+    std::byte* address() const { return memory_.address(); }  ///< null where it owns none
 
    private:
     std::shared_ptr<detail::PollingState> state_;
     HostBuffer memory_;
   };
 
+  /// The address itself.
   template <class T>
   static T* resolve(T* address) {
     return address;
   }
+  /// 256-byte aligned memory, NaN at first. @throws OutOfMemory
   Buffer allocate(Index bytes, std::string_view kind) {
     return {state_, HostBuffer(bytes, kind, state_->ledger)};
   }
-  Stream stream() { return Stream(state_); }
-  Event event() { return {}; }
-  Ledger& ledger() { return *state_->ledger; }
+  Stream stream() { return Stream(state_); }    ///< one more of this device
+  Event event() { return {}; }                  ///< complete
+  Ledger& ledger() { return *state_->ledger; }  ///< of this device and its copies
 
  private:
   std::shared_ptr<detail::PollingState> state_ = std::make_shared<detail::PollingState>();

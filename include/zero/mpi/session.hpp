@@ -70,6 +70,8 @@ class MpiSession {
     failed_ = failed_ || (!well && std::ranges::find(worlds_, &world) != worlds_.end());
     std::erase(worlds_, &world);
   }
+  /// A world could not be made, for want of a rank.
+  void failed() noexcept { failed_ = true; }
   /// Transfers that never end may write to what this owns as long as the process lives.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
@@ -81,6 +83,11 @@ class MpiSession {
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     ours_ = true;
+    if (provided < MPI_THREAD_FUNNELED) {
+      throw CommunicationError(
+          "MPI_Init_thread provides thread level " + std::to_string(provided) +
+          "; expected MPI_THREAD_FUNNELED, since the process may have other threads");
+    }
     // What belongs to no communicator of ours is reported through these.
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
               "MPI_Comm_set_errhandler");

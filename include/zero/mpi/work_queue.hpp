@@ -23,6 +23,7 @@ class PolledWork {
   PolledWork& operator=(PolledWork const&) = delete;
   ~PolledWork() { clear(); }
 
+  /// Replaces the work; a callable that is large is kept on the heap.
   template <class F>
   void set(F f) {
     clear();
@@ -34,7 +35,9 @@ class PolledWork {
       set([own = std::make_unique<F>(std::move(f))](bool waiting) { return (*own)(waiting); });
     }
   }
+  /// One look; true when the work is finished.
   bool operator()(bool waiting) { return call_(bytes_, waiting); }
+  /// Destroys the work.
   void clear() {
     if (destroy_ != nullptr) std::exchange(destroy_, nullptr)(bytes_);
   }
@@ -55,17 +58,19 @@ class PolledWork {
 /// in the order.
 class WorkQueue {
  public:
-  bool empty() const { return finished_ == entered_; }
-  Index entered() const { return entered_; }
-  Index finished() const { return finished_; }
+  bool empty() const { return finished_ == entered_; }  ///< nothing is unfinished
+  Index entered() const { return entered_; }            ///< pieces of work so far
+  Index finished() const { return finished_; }          ///< pieces of work so far
 
+  /// Puts work at the end; allocates where more is unfinished than ever before.
   template <class F>
   void push(F f) {
     if (entered_ - finished_ == static_cast<Index>(ring_.size())) grow();
     ring_[slot(entered_)]->set(std::move(f));
     ++entered_;
   }
-  PolledWork& front() { return *ring_[slot(finished_)]; }
+  PolledWork& front() { return *ring_[slot(finished_)]; }  ///< what is next; the queue is not empty
+  /// Ends what is next.
   void pop() {
     front().clear();
     ++finished_;

@@ -8,7 +8,9 @@
 #include <zero/mpi/control.hpp>
 #include <zero/mpi/polling_host.hpp>
 
+#include <array>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -38,8 +40,14 @@ class MpiWorld : LiveWorld {
   MpiWorld(MPI_Comm parent, LaunchOptions const& options)
       : timeout_(std::min(options.timeout, longest)),
         grace_(std::clamp(options.grace, options.grace.zero(), longest)) {
-    for (MPI_Comm* c : all()) duplicate(parent, *c);
-    control_.emplace(control_communicator_);
+    try {
+      for (MPI_Comm& c : *communicators_) duplicate(parent, c);
+    } catch (...) {
+      MpiSession::of_process().failed();
+      MpiSession::of_process().keep(communicators_);  // MPI may write to them yet
+      throw;
+    }
+    control_.emplace(communicators_->front());
     peers_.resize(at(size()));
     MpiSession::of_process().begins(*this);
   }
@@ -49,8 +57,8 @@ class MpiWorld : LiveWorld {
 
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }
-  MPI_Comm checks(int channel) const { return checks_[at(channel)]; }
-  MPI_Comm data(int channel) const { return data_[at(channel)]; }
+  MPI_Comm checks(int channel) const { return (*communicators_)[at(1 + channel)]; }
+  MPI_Comm data(int channel) const { return (*communicators_)[at(1 + num_mpi_channels + channel)]; }
   bool failed() const { return failed_; }
 
   /// This rank enters another collective of the channel. @return its number
@@ -148,7 +156,7 @@ class MpiWorld : LiveWorld {
            ", which did not end within " + std::to_string(timeout_.count()) + " ms");
     }
     until(std::min(grace_, timeout_), [&] { return control_->sent([](int) { return true; }); });
-    for (MPI_Comm* c : all()) check_mpi(MPI_Comm_free(c), "MPI_Comm_free");
+    for (MPI_Comm& c : *communicators_) check_mpi(MPI_Comm_free(&c), "MPI_Comm_free");
     MpiSession::of_process().ends(*this, true);
   }
 
@@ -165,14 +173,8 @@ class MpiWorld : LiveWorld {
     bool over = false;      // it has failed, and waits no longer for those who have not heard it
   };
 
-  std::vector<MPI_Comm*> all() {
-    std::vector<MPI_Comm*> communicators{&control_communicator_};
-    for (MPI_Comm& c : checks_) communicators.push_back(&c);
-    for (MPI_Comm& c : data_) communicators.push_back(&c);
-    return communicators;
-  }
   void duplicate(MPI_Comm parent, MPI_Comm& to) {
-    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Request& request = communicators_->joining;
     check_mpi(MPI_Comm_idup(parent, &to, &request), "MPI_Comm_idup");
     bool const came = until(timeout_, [&] {
       int finished = 0;
@@ -283,9 +285,11 @@ class MpiWorld : LiveWorld {
 
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds grace_;
-  MPI_Comm control_communicator_ = MPI_COMM_NULL;
-  std::array<MPI_Comm, num_mpi_channels> checks_{};
-  std::array<MPI_Comm, num_mpi_channels> data_{};
+  // For control, then of each channel for checks, then for data; and what becomes of them.
+  struct Communicators : std::array<MPI_Comm, 1 + 2 * num_mpi_channels> {
+    MPI_Request joining = MPI_REQUEST_NULL;
+  };
+  std::shared_ptr<Communicators> const communicators_ = std::make_shared<Communicators>();
   std::optional<Control> control_;
   std::vector<Peer> peers_;
   Entered entered_{};

@@ -9,8 +9,10 @@
 #include <zero/optim/loss_scale.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace zero {
 
@@ -59,7 +61,7 @@ inline constexpr Index norm_record_doubles = 4;
 
 /// What a decision depends on beside the records.
 struct DecisionInputs {
-  Index ranks = 1;
+  Index ranks = 1;           ///< of the world
   double clip = 0;           ///< largest norm, 0 for none
   double contributions = 1;  ///< ranks averaged over x micro-batches: the divisor of the mean
   LossScale loss_scale{};
@@ -84,7 +86,9 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 }  // namespace detail
 
 /// Turns the records of all ranks, in rank order, into this step's decision.
-/// @param previous the decision of the step before, replaced
+/// @param decision of the step before, replaced by this one
+/// @param records [ranks, norm_record_doubles]
+/// @param inputs what else it depends on
 /// @param learning_rate (Index update, from 1) -> float
 template <class LearningRate>
 ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, DecisionInputs inputs,
@@ -139,8 +143,9 @@ void start_record(typename D::Stream& stream, View<double, D> record, std::uint6
 /// other double or the gradients' type.
 template <class From, class To, RunsHostCode D>
 void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<To, D> to) {
+  using Wide = std::conditional_t<std::same_as<From, double>, double, float>;
   stream.enqueue([from, to] {
-    if (!std::isfinite(static_cast<float>(*D::resolve(from.address()))))
+    if (!std::isfinite(static_cast<Wide>(*D::resolve(from.address()))))
       *D::resolve(to.address()) = static_cast<To>(std::numeric_limits<float>::quiet_NaN());
   });
 }

@@ -11,21 +11,21 @@ namespace zero {
 
 /// Everything in float; the parameters are their own master.
 struct Fp32 {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "fp32";
-  using Parameter = float;
-  using Gradient = float;
-  static constexpr bool has_master = false;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it decides
+  static constexpr char const* name = "fp32";                ///< in reports
+  using Parameter = float;                                   ///< on the device and on the wire
+  using Gradient = float;                                    ///< on the device and on the wire
+  static constexpr bool has_master = false;                  ///< they are their own master
 };
 
 /// bfloat16 parameters and gradients, float master weights (Micikevicius et al., Mixed Precision
 /// Training, ICLR 2018).
 struct Bf16Mixed {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "bf16";
-  using Parameter = bf16;
-  using Gradient = bf16;
-  static constexpr bool has_master = true;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it decides
+  static constexpr char const* name = "bf16";                ///< in reports
+  using Parameter = bf16;                                    ///< on the device and on the wire
+  using Gradient = bf16;                                     ///< on the device and on the wire
+  static constexpr bool has_master = true;                   ///< float weights behind them
 };
 
 /// IEEE half precision parameters and gradients, float master weights; the loss is scaled, by
@@ -38,16 +38,41 @@ struct Fp16Mixed {
   static constexpr bool has_master = true;
 };
 
+/// The bits of Bf16Mixed's master weights in 2 bytes less a parameter: the parameter is the upper
+/// half of the float and the optimizer keeps the lower one (core/halves.hpp). A parameter differs
+/// from Bf16Mixed's only where the master weight lies exactly between two bfloat16 numbers: there
+/// it is the one further from 0.
+struct Bf16Split {
+  static constexpr PolicyKind kind = PolicyKind::precision;
+  static constexpr char const* name = "bf16_split";
+  using Parameter = bf16;
+  using Gradient = bf16;
+  static constexpr bool has_master = true;
+  static constexpr bool splits_master = true;
+};
+
+/// Whether the master weights of a precision are parameter and remainder; a precision that does not
+/// say so keeps them whole.
+template <class P>
+inline constexpr bool splits_master = false;
+template <class P>
+requires requires {
+  { P::splits_master } -> std::convertible_to<bool>;
+}
+inline constexpr bool splits_master<P> = P::splits_master;
+
 /// What the library asks of a precision. Without a master copy the parameters themselves must be
-/// float.
+/// float. Only a bf16 parameter is the half of a master weight.
 template <class P>
 concept PrecisionPolicy =
     Policy<P> && Scalar<typename P::Parameter> && Scalar<typename P::Gradient> && requires {
   requires P::kind == PolicyKind::precision;
   { P::has_master } -> std::convertible_to<bool>;
   requires P::has_master || std::same_as<typename P::Parameter, float>;
+  requires !splits_master<P> || (P::has_master && std::same_as<typename P::Parameter, bf16>);
 };
 
-static_assert(PrecisionPolicy<Fp32> && PrecisionPolicy<Bf16Mixed> && PrecisionPolicy<Fp16Mixed>);
+static_assert(PrecisionPolicy<Fp32> && PrecisionPolicy<Bf16Mixed> && PrecisionPolicy<Bf16Split> &&
+              PrecisionPolicy<Fp16Mixed>);
 
 }  // namespace zero

@@ -14,22 +14,22 @@ enum class Tier { device, host, nvme };
 
 /// State stays in the device's memory.
 struct OnDevice {
-  static constexpr Tier tier = Tier::device;
+  static constexpr Tier tier = Tier::device;  ///< what it names
 };
 /// State lies in host memory and passes through the device in tiles.
 struct OnHost {
-  static constexpr Tier tier = Tier::host;
+  static constexpr Tier tier = Tier::host;  ///< what it names
 };
 /// State lies in files and passes through host memory in tiles.
 struct OnNvme {
-  static constexpr Tier tier = Tier::nvme;
+  static constexpr Tier tier = Tier::nvme;  ///< what it names
 };
 
 /// Where optimizer state and parameters lie.
 template <class OptimizerTier = OnDevice, class ParameterTier = OnDevice>
 struct Offload {
-  static constexpr Tier optimizer_tier = OptimizerTier::tier;
-  static constexpr Tier parameter_tier = ParameterTier::tier;
+  static constexpr Tier optimizer_tier = OptimizerTier::tier;  ///< of optimizer state
+  static constexpr Tier parameter_tier = ParameterTier::tier;  ///< of parameters
 };
 
 /// ZeRO stage `Stage`: 0 replicates everything, 1 shards optimizer state, 2 gradients as well, 3
@@ -44,12 +44,12 @@ struct Sharded {
   static_assert(Stage >= 3 || O::parameter_tier == Tier::device,
                 "Sharded<Stage, Offload<..., ParameterTier>>: offloaded parameters need stage 3");
 
-  static constexpr PolicyKind kind = PolicyKind::sharding;
-  static constexpr bool shards_optimizer = Stage >= 1;
-  static constexpr bool shards_gradients = Stage >= 2;
-  static constexpr bool shards_parameters = Stage >= 3;
-  static constexpr Tier optimizer_tier = O::optimizer_tier;
-  static constexpr Tier parameter_tier = O::parameter_tier;
+  static constexpr PolicyKind kind = PolicyKind::sharding;   ///< what it decides
+  static constexpr bool shards_optimizer = Stage >= 1;       ///< master weights and states
+  static constexpr bool shards_gradients = Stage >= 2;       ///< sums of gradients
+  static constexpr bool shards_parameters = Stage >= 3;      ///< gathered for visits
+  static constexpr Tier optimizer_tier = O::optimizer_tier;  ///< of optimizer state
+  static constexpr Tier parameter_tier = O::parameter_tier;  ///< of parameters
 };
 
 /// What the library asks of a sharding policy. Each fact implies the one before it.

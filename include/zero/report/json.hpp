@@ -78,7 +78,7 @@ inline std::string json_string(std::string_view text) {
 
 /// One line of JSON: JsonLine().add("stage", 3).add("loss", 2.5).text() is {"stage":3,"loss":2.5}
 class JsonLine {
-public:
+ public:
   /// All digits of a whole number. (Readers that keep numbers as doubles lose bits beyond 2^53: see
   /// hexadecimal_text for hashes.)
   template <std::integral T>
@@ -97,12 +97,15 @@ public:
   JsonLine& add(std::string_view key, T value) {
     return put(key, value ? "true" : "false");
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, std::string_view value) {
     return put(key, detail::json_string(value));
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, char const* value) {
     return add(key, std::string_view(value));
   }
+  /// Text, escaped as JSON wants it.
   JsonLine& add(std::string_view key, std::string const& value) {
     return add(key, std::string_view(value));
   }
@@ -117,7 +120,7 @@ public:
   /// The object so far, without an end of line.
   std::string text() const { return "{" + members_ + "}"; }
 
-private:
+ private:
   JsonLine& put(std::string_view key, std::string_view value) {
     if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
       throw InvalidArgument("JsonLine: the key '" + std::string(key) + "' is there already");

@@ -73,11 +73,12 @@ struct MemoryTable {
     return out;
   }
 
+  /// Writes the table, a line a buffer.
   friend std::ostream& operator<<(std::ostream& os, MemoryTable const& table) {
     return os << table.text();
   }
 
-private:
+ private:
   static constexpr std::string_view gap = "  ";
 
   template <class T, class Text>

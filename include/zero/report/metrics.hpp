@@ -31,8 +31,12 @@ namespace zero {
 
 /// Writes one row a step to a file of its own. One rank holds it; not for several threads at once.
 class Metrics {
-public:
-  enum class Format { json_lines, csv };
+ public:
+  /// How a row is written.
+  enum class Format {
+    json_lines,  ///< an object a line
+    csv          ///< a line of names, then a line of values a row
+  };
 
   /// What the ending of a path asks for.
   /// @throws InvalidArgument when it is neither .jsonl nor .csv.
@@ -75,7 +79,7 @@ public:
     }
   }
 
-private:
+ private:
   struct Cell {
     std::string column;
     std::variant<std::monostate, Index, double> value;
@@ -86,6 +90,7 @@ private:
     if (record.validation_loss) cells.back().value = *record.validation_loss;
     cells.push_back({"lr", record.learning_rate});
     cells.push_back({"gradient_norm", record.gradient_norm});
+    cells.push_back({"loss_scale", record.loss_scale});
     cells.push_back({"skipped_steps", record.skipped_steps});
     cells.push_back({"tokens_per_s", record.tokens_per_s});
     for (auto const& [phase, seconds] : record.phase_seconds)

@@ -116,7 +116,7 @@ inline std::string human_seconds(double seconds) {
   if (whole < 60) return std::to_string(whole) + " s";
   if (whole < 3600) return pair(whole / 60, " min", whole % 60, " s");
   Index const minutes = (whole + 30) / 60;
-  if (minutes < 24 * 60) return pair(minutes / 60, " h", minutes % 60, " min");
+  if (minutes < Index{24} * 60) return pair(minutes / 60, " h", minutes % 60, " min");
   Index const hours = (whole + 1800) / 3600;
   return pair(hours / 24, " d", hours % 24, " h");
 }

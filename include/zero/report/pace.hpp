@@ -13,7 +13,7 @@ namespace zero {
 
 /// Faded sums of time, steps and tokens; their ratios are the estimates.
 class Pace {
-public:
+ public:
   /// Notes that `steps` steps took `seconds` at `tokens_per_s`.
   void add(double seconds, double steps, double tokens_per_s) {
     seconds = std::max(seconds, 0.0);
@@ -32,7 +32,7 @@ public:
   /// Tokens per second; NaN while none is known.
   double tokens_per_s() const { return ratio(tokens_, rated_seconds_); }
 
-private:
+ private:
   static double ratio(double a, double b) {
     return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN();
   }

@@ -27,7 +27,8 @@ namespace zero {
 ///
 /// Time starts with construction, so it belongs right before the first step.
 class Progress {
-public:
+ public:
+  /// How often it is drawn.
   struct Options {
     double line_seconds = 5;    ///< shortest time between two lines of a log; 0: a line a step
     double draw_seconds = 0.1;  ///< shortest time between two drawings on a terminal
@@ -39,10 +40,13 @@ public:
   };
 
   /// @param total_steps the step that ends the run; 0 when it is not known (no bar, no ETA)
+  /// @param screen where to
+  /// @param options how often
   Progress(Index total_steps, Screen screen, Options options)
       : total_(total_steps), screen_(std::move(screen)), options_(std::move(options)) {
     start_ = seen_ = shown_ = options_.clock();
   }
+  /// With the default options.
   Progress(Index total_steps, Screen screen) : Progress(total_steps, std::move(screen), {}) {}
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
@@ -83,7 +87,7 @@ public:
     open_ = false;
   }
 
-private:
+ private:
   static std::string erase() { return "\r\x1b[K"; }
 
   double interval() const {

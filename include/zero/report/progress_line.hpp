@@ -18,10 +18,12 @@ namespace zero {
 
 /// One step in words, for a log or for a terminal of any width.
 class ProgressLine {
-public:
+ public:
+  /// @param record what is told
   /// @param total the last step, or 0 when it is not known: then there is no bar and no time left
   /// @param tokens_per_s left out unless above 0
   /// @param seconds estimated until the last step; at the last step, what the run took
+  /// @param look what the reader can show
   ProgressLine(StepRecord const& record, Index total, double tokens_per_s, double seconds,
                Screen::Look look)
       : look_(look),
@@ -37,6 +39,9 @@ public:
         "norm " + norm_text(record.gradient_norm, 2));
     add(0, "lr " + scientific_text(record.learning_rate, 3),
         "lr " + scientific_text(record.learning_rate, 2));
+    double const scale = record.loss_scale;
+    bool const whole = scale == std::floor(scale);
+    if (scale != 1) add(0, "scale " + (whole ? fixed_text(scale, 0) : shortest_text(scale)));
     if (tokens_per_s > 0) add(3, human_count(tokens_per_s) + " tok/s");
     if (record.skipped_steps > 0) {
       add(4, "skipped " + std::to_string(record.skipped_steps));
@@ -80,7 +85,7 @@ public:
     return text;
   }
 
-private:
+ private:
   struct Part {
     int keep;
     std::string full;

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -18,10 +19,10 @@ namespace zero {
 
 /// A stream of text and what its reader can show. Refers to the file or stream it was made from.
 class Screen {
-public:
+ public:
   /// What a terminal can show.
   struct Look {
-    bool colours = false;
+    bool colours = false;   ///< by escape sequences
     bool line_art = false;  ///< characters beyond ASCII, in UTF-8
   };
 
@@ -29,8 +30,8 @@ public:
   /// NO_COLOR (not empty) takes the colours, a locale without UTF-8 the line art.
   explicit Screen(std::FILE* file)
       : write_([file](std::string_view text) {
-          std::fwrite(text.data(), 1, text.size(), file);
-          std::fflush(file);
+          (void)std::fwrite(text.data(), 1, text.size(), file);
+          (void)std::fflush(file);
         }) {
     int const descriptor = ::fileno(file);
     std::string const term = environment("TERM");
@@ -55,14 +56,14 @@ public:
   /// Width of the terminal now; 80 for a log.
   int columns() const { return columns_ ? columns_() : 80; }
 
-  Look look() const { return look_; }
+  Look look() const { return look_; }  ///< what its reader can show
 
   /// Writes the text and flushes it.
   void write(std::string_view text) const { write_(text); }
 
-private:
+ private:
   static std::string environment(char const* name) {
-    char const* const value = std::getenv(name);
+    char const* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
     return value == nullptr ? "" : value;
   }
 
@@ -81,7 +82,9 @@ private:
   static int width_of(int descriptor) {
     ::winsize size{};
     if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    int const columns = std::atoi(environment("COLUMNS").c_str());
+    std::string const text = environment("COLUMNS");
+    int columns = 0;
+    (void)std::from_chars(text.data(), text.data() + text.size(), columns);
     return columns > 0 ? columns : 80;
   }
 

@@ -55,11 +55,17 @@ void read_weights(Parameters<X>& parameters, OptimizerState<X, O>& state, F f) {
   detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
     Index const rank = context.rank();
     Index const first = begin - context.shares.owned_begin(u, rank);
-    if constexpr (X::has_master) {
+    Index const in_parameters = context.shares.owned_in_parameters(u, rank) + first;
+    if constexpr (X::splits_master) {
+      std::vector<bf16> upper(at(n));
+      std::vector<LowerHalf> lower(at(n));
+      detail::read_range(context, parameters.kept(u), in_parameters, n, upper.data());
+      detail::read_range(context, state.master_slot(u), first, n, lower.data());
+      for (std::size_t i = 0; i < upper.size(); ++i) to[i] = join(upper[i], lower[i]);
+    } else if constexpr (X::has_master) {
       detail::read_range(context, state.master_slot(u), first, n, to);
     } else {
-      Index const owned = context.shares.owned_in_parameters(u, rank);
-      detail::read_range(context, parameters.kept(u), owned + first, n, to);
+      detail::read_range(context, parameters.kept(u), in_parameters, n, to);
     }
   });
 }
@@ -70,7 +76,10 @@ void read_state(OptimizerState<X, O>& state, int k, F f) {
   X& context = state.context();
   detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
     Index const first = begin - context.shares.owned_begin(u, context.rank());
-    detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n, to);
+    std::vector<typename X::State> kept(at(n));
+    detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n,
+                       kept.data());
+    for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
   });
 }
 
@@ -80,8 +89,10 @@ void read_frozen(Parameters<X>& parameters, F f) {
   X& context = parameters.context();
   using P = typename X::Parameter;
   detail::read_slices<P>(context, false, f, [&](int u, Index begin, Index n, P* to) {
-    Index const slice = context.shares.sharded_parameters(u) ? 0 : begin;
-    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + slice, n, to);
+    bool const slices = context.shares.sharded_parameters(u);
+    Index const kept = slices ? context.layout.frozen_slice_begin(u, context.rank()) : 0;
+    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + begin - kept,
+                       n, to);
   });
 }
 
@@ -120,21 +131,25 @@ concept HasParts = requires(T& trainer) {
   trainer.optimizer_state();
 };
 
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_weights(T& trainer, F f) {
   trainer.synchronize();
   read_weights(trainer.parameters(), trainer.optimizer_state(), f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_state(T& trainer, int k, F f) {
   trainer.synchronize();
   read_state(trainer.optimizer_state(), k, f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T, class F>
 void read_frozen(T& trainer, F f) {
   trainer.synchronize();
   read_frozen(trainer.parameters(), f);
 }
+/// Waits for the trainer, then as above.
 template <HasParts T>
 std::uint64_t parameters_hash(T& trainer) {
   trainer.synchronize();

@@ -19,20 +19,21 @@ namespace zero {
 
 /// A tensor's place in the trainable, or frozen, part of its unit.
 struct PlacedTensor {
-  Index begin = 0;  ///< elements from the start of the part
-  Index elements = 0;
-  Index number = 0;  ///< of the tensor in the model, in order of description
-  bool trainable = true;
-  float decay = 1;
-  float lr_scale = 1;
+  Index begin = 0;        ///< elements from the start of the part
+  Index elements = 0;     ///< without padding
+  Index number = 0;       ///< of the tensor in the model, in order of description
+  bool trainable = true;  ///< in the trainable part
+  float decay = 1;        ///< multiplies weight decay
+  float lr_scale = 1;     ///< multiplies the learning rate
+  Index trained = 0;      ///< its number among the tensors that are trained
 };
 
 /// A unit's parts and tensors.
 struct PlacedUnit {
-  std::string name;
-  Index trainable = 0;  ///< padded elements of the trainable part
-  Index frozen = 0;     ///< padded elements of the frozen part
-  std::vector<PlacedTensor> tensors;
+  std::string name;                   ///< of the model's unit
+  Index trainable = 0;                ///< padded elements of the trainable part
+  Index frozen = 0;                   ///< padded elements of the frozen part
+  std::vector<PlacedTensor> tensors;  ///< in the model's order
 };
 
 /// A stretch of one tensor inside a range of a part.
@@ -40,7 +41,7 @@ struct Piece {
   Index tensor_index = 0;  ///< of the tensor in its unit
   Index first = 0;         ///< first element, counted in the tensor
   Index begin = 0;         ///< where it starts, counted in the range
-  Index elements = 0;
+  Index elements = 0;      ///< how many
 };
 
 /// Offsets and owners of every element of a model over `world` shards. Memory: tensors and units,
@@ -63,8 +64,9 @@ class Layout {
         Index& end = tensor.trainable ? placed.trainable : placed.frozen;
         described_.add(tensor.name).add(tensor.initial.hash());
         for (Index extent : tensor.shape) described_.add(extent);
-        placed.tensors.push_back(
-            {end, tensor.elements(), tensors_++, tensor.trainable, tensor.decay, tensor.lr_scale});
+        placed.tensors.push_back({end, tensor.elements(), tensors_++, tensor.trainable,
+                                  tensor.decay, tensor.lr_scale, trained_tensors_});
+        trained_tensors_ += tensor.trainable ? 1 : 0;
         end = round_up(end + placed.tensors.back().elements, alignment_elements);
       }
       placed.trainable =
@@ -76,21 +78,24 @@ class Layout {
     }
   }
 
-  int size() const { return static_cast<int>(units_.size()); }
-  Index world() const { return world_; }
-  Index tensors() const { return tensors_; }
-  PlacedUnit const& operator[](int u) const { return units_[at(u)]; }
+  int size() const { return static_cast<int>(units_.size()); }         ///< units
+  Index world() const { return world_; }                               ///< ranks that own slices
+  Index tensors() const { return tensors_; }                           ///< of all units
+  Index trained_tensors() const { return trained_tensors_; }           ///< that have gradients
+  PlacedUnit const& operator[](int u) const { return units_[at(u)]; }  ///< unit u, from 0
 
   /// Padded elements: of all trainable parts, of all frozen parts, of one whole unit.
   Index trainable() const { return trainable_; }
-  Index frozen() const { return frozen_; }
+  Index frozen() const { return frozen_; }  ///< padded, of all units
+  /// Of both parts, padded.
   Index elements(int u) const { return units_[at(u)].trainable + units_[at(u)].frozen; }
 
   /// Elements of one rank's slice of a unit's trainable, or frozen, part.
   Index slice(int u) const { return units_[at(u)].trainable / world_; }
-  Index frozen_slice(int u) const { return units_[at(u)].frozen / world_; }
+  Index frozen_slice(int u) const { return units_[at(u)].frozen / world_; }  ///< of each rank
   /// Where rank r's slice starts in the trainable, or frozen, part.
   Index slice_begin(int u, Index rank) const { return rank * slice(u); }
+  /// In the frozen part.
   Index frozen_slice_begin(int u, Index rank) const { return rank * frozen_slice(u); }
 
   /// Where tensor i of a unit starts in the whole unit.
@@ -119,7 +124,7 @@ class Layout {
     std::vector<Segment> result;
     pieces(u, true, begin, count, [&](PlacedTensor const& t, Piece const& p) {
       Index const end = std::min(round_up(p.begin + p.elements, alignment_elements), count);
-      result.push_back({p.begin, end, t.number, p.first, t.decay, t.lr_scale});
+      result.push_back({p.begin, end, t.number, p.first, t.decay, t.lr_scale, t.trained});
     });
     return result;
   }
@@ -130,8 +135,8 @@ class Layout {
                          [](PlacedTensor const& x) { return x.trainable && x.elements > 0; });
   }
 
-  /// Equal on two ranks exactly when names, shapes, initial values (but for functions), places,
-  /// decays and rates are.
+  /// A hash of names, shapes, initial values (but for functions), places, decays and rates: equal
+  /// on ranks that agree in these, and different, but for a collision of 64 bits, on others.
   std::uint64_t hash() const {
     Hash h = described_;
     h.add(world_);
@@ -153,6 +158,7 @@ class Layout {
   Index trainable_ = 0;
   Index frozen_ = 0;
   Index tensors_ = 0;
+  Index trained_tensors_ = 0;
 };
 
 }  // namespace zero

@@ -17,12 +17,14 @@ namespace zero {
 template <class X>
 class Clip {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
+  using C = typename X::Communicator;  ///< of the ranks
+  using D = typename X::Device;        ///< of this rank
 
+  /// @param context outlives this
   explicit Clip(X& context) : context_(context), communicator_(context.communicator.channel(0)) {}
 
   /// Replaces the decision with that of this step.
+  /// @param gradients reduced
   /// @param micro_batches that were given, the same count on every rank
   /// @param learning_rate (Index update) -> float, copied to the device
   template <class LearningRate>
@@ -30,7 +32,7 @@ class Clip {
     PhaseTimer const timer(context_.seconds.clip);
     auto& stream = context_.compute;
     Index const world = context_.world();
-    context_.issued.add(micro_batches);
+    context_.issued[0].add(micro_batches);
     auto records = context_.records().template on<double>(stream);
     constexpr Index width = norm_record_doubles;
     if constexpr (X::Sharding::shards_optimizer) {
@@ -56,12 +58,12 @@ class Clip {
         check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->unit_name(u); });
       });
     }
-    context_.issued = {};
+    context_.issued.fill({});
   }
 
  private:
   void add_slice(Gradients<X>& gradients, Index rank, View<double, D> record) {
-    start_record(context_.compute, record, context_.issued.value());
+    start_record(context_.compute, record, context_.done());
     for (int u = 0; u < context_.layout.size(); ++u) {
       Index const n = context_.layout.slice(u);
       if (n == 0) continue;

@@ -13,6 +13,7 @@
 #include <zero/step/exchange.hpp>
 #include <zero/step/requirements.hpp>
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -23,28 +24,34 @@ namespace zero {
 template <Communicator C, class P>
 class Context : Requirements<C, P> {
  public:
-  using Communicator = C;
-  using Policy = P;
-  using Device = typename C::Device;
-  using Sharding = typename P::Sharding;
-  using Parameter = typename P::Precision::Parameter;
-  using Gradient = typename P::Precision::Gradient;
-  static constexpr bool has_master = P::Precision::has_master;
+  using Communicator = C;                                       ///< of the ranks
+  using Policy = P;                                             ///< the bundle
+  using Device = typename C::Device;                            ///< of this rank
+  using Sharding = typename P::Sharding;                        ///< who keeps what
+  using Parameter = typename P::Precision::Parameter;           ///< type on device and wire
+  using Gradient = typename P::Precision::Gradient;             ///< type on device and wire
+  using State = typename P::State::Type;                        ///< of the optimizer's numbers
+  static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
+  /// Master weights are the parameters and the 16 bits below.
+  static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
+  /// How the elements of an update lie in memory.
+  using Stored = StoredAs<Parameter, State, splits_master>;
 
   /// Plans everything, compares the plan with the other ranks', allocates the tables. Every rank
   /// makes its context with equal units, schedule and options.
   /// @throws InvalidArgument for what the descriptions or options get wrong; OutOfMemory, naming
   ///   every planned buffer, when the plan does not fit the device's limit; CommunicationError,
   ///   naming the first difference, when ranks were built differently
+  /// @param facts Facts::of<P>(num_states, has_trust_ratio) of the optimizer
   /// @param optimizer_facts what is compared of the optimizer, hash(optimizer)
-  Context(Description model, C ranks, Index num_states, Options const& run_options,
+  Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
       : units((validate(run_options), std::move(model.units))),
         options(run_options),
         loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
                                                                             : LossScale())),
         layout(units, ranks.size()),
-        shares(layout, Facts::of<P>(num_states), options),
+        shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
         plan(layout, shares, timeline),
@@ -67,7 +74,8 @@ class Context : Requirements<C, P> {
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
   Context(M const& model, C ranks, O const& optimizer, Options const& run_options, Q...)
-      : Context(describe(model), std::move(ranks), O::num_states, run_options, hash(optimizer)) {}
+      : Context(describe(model), std::move(ranks), Facts::of<P>(O::num_states, HasTrustRatio<O>),
+                run_options, hash(optimizer)) {}
   Context(Context const&) = delete;
   Context& operator=(Context const&) = delete;
 
@@ -111,52 +119,98 @@ class Context : Requirements<C, P> {
     }
   }
 
-  Device& device() const { return communicator.device(); }
-  int rank() const { return communicator.rank(); }
-  int world() const { return communicator.size(); }
+  Device& device() const { return communicator.device(); }  ///< of this rank
+  int rank() const { return communicator.rank(); }          ///< of this process or thread
+  int world() const { return communicator.size(); }         ///< ranks
+  /// As described.
   std::string_view unit_name(Index u) const { return layout[static_cast<int>(u)].name; }
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
-  Slot<Device>& loss() { return tables[1]; }
-  Slot<Device>& records() { return tables[2]; }
-  Slot<Device>& exchange_rows() { return tables[3]; }
-  Slot<Device>& segments(int u) { return tables[4 + u]; }
+  Slot<Device>& loss() { return tables[1]; }           ///< one double: the sum over micro-batches
+  Slot<Device>& records() { return tables[2]; }        ///< [world, 4] doubles
+  Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
+  Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
+  /// The tensors' norms, [world, trained tensors, 2]; only where the optimizer has trust ratios.
+  Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
-  /// The place of a collective, and its entry in the hash of this step's collectives.
-  Where where(std::string_view phase, int u) {
-    issued.add(phase).add(Index{u});
+  /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
+  /// a hash of its own: how the channels' collectives interleave may differ between ranks.
+  Where where(int channel, std::string_view phase, int u) {
+    issued[at(channel)].add(phase).add(Index{u});
     return {phase, layout[u].name, step, micro_batches};
+  }
+  /// A visit outside the schedule, which all ranks must make alike.
+  void extra_visit(Phase phase, int u) {
+    ++deviations.extra_visits;
+    extra_visits.add(Index{phase == Phase::backward}).add(Index{u});
+  }
+  /// A hash of what this rank has done since the last decision, and of all its extra visits.
+  std::uint64_t done() const {
+    Hash all = extra_visits;
+    for (Hash const& channel : issued) all.add(channel.value());
+    return all.value();
+  }
+  /// @throws CommunicationError, on every rank alike, when a decision shows that ranks did not do
+  ///   the same; NotFinite, as check_finite
+  void check_decision(Decision const& d) const {
+    if (d.diverged_rank >= 0) {
+      throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
+                               " issued other collectives, or made other visits outside the "
+                               "schedule, than rank 0 before step " +
+                               std::to_string(step) + " was decided");
+    }
+    check_finite(d, step, [this](Index u) { return unit_name(u); });
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
-  /// @param words at most max_exchanged_words, the same count on every rank
+  /// @param words fewer than max_exchanged_words, the same count on every rank
   /// @param what names the exchange in errors; outlives the call
+  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks have
+  /// made
+  ///   different visits outside the schedule
   std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
     if (shares.alone()) return {words.begin(), words.end()};
     C ranks = communicator.channel(0);
-    return exchange_words<P>(ranks, exchange_rows(), compute, words, Where{"exchange", what, step});
+    std::vector<std::uint64_t> row(words.begin(), words.end());
+    row.push_back(extra_visits.value());
+    std::vector<std::uint64_t> const rows =
+        exchange_words<P>(ranks, exchange_rows(), compute, row, Where{"exchange", what, step});
+    std::vector<std::uint64_t> all;
+    for (std::size_t r = 0; r < rows.size(); r += row.size()) {
+      if (rows[r + words.size()] != rows[words.size()]) {
+        throw CommunicationError("rank " + std::to_string(r / row.size()) +
+                                 " made other visits outside the schedule than rank 0 before '" +
+                                 std::string(what) + "' in step " + std::to_string(step));
+      }
+      all.insert(all.end(), &rows[r], &rows[r] + words.size());
+    }
+    return all;
   }
 
-  Units const units;
-  Options const options;
-  LossScale const loss_scale;
-  Layout const layout;
-  Shares const shares;
-  Timeline const timeline;
-  MemoryPlan const plan;
-  C const communicator;
-  typename Device::Stream compute;    ///< the model's work, clip and update; channel 0
-  typename Device::Stream gathering;  ///< gathers and publications; channel 1
-  typename Device::Stream reducing;   ///< reductions; channel 2
-  SlotArray<Device> tables;
-  ExtraSlots<Device> extra_parameters;
-  ExtraSlots<Device> extra_gradients;
-  Index step = 0;           ///< steps begun so far
-  Index micro_batches = 0;  ///< of the step under way; 0 in an evaluation
-  Hash issued{};            ///< of the collectives issued since the last decision
-  Deviations deviations{};
-  PhaseSeconds seconds{};
+  Units const units;                    ///< as described
+  Options const options;                ///< as given
+  LossScale const loss_scale;           ///< as given, or what the precision needs
+  Layout const layout;                  ///< who owns what
+  Shares const shares;                  ///< what this rank keeps
+  Timeline const timeline;              ///< what is communicated when
+  MemoryPlan const plan;                ///< every buffer, in bytes
+  C const communicator;                 ///< all ranks; channels are made from it
+  typename Device::Stream compute;      ///< the model's work, clip and update; channel 0
+  typename Device::Stream gathering;    ///< gathers and publications; channel 1
+  typename Device::Stream reducing;     ///< reductions; channel 2
+  SlotArray<Device> tables;             ///< small, by the names above
+  ExtraSlots<Device> extra_parameters;  ///< gathers off the schedule
+  ExtraSlots<Device> extra_gradients;   ///< gradients off the schedule
+  Index step = 0;                       ///< steps begun so far
+  Index micro_batches = 0;              ///< of the step under way; 0 in an evaluation
+  std::array<Hash, 3> issued{};         ///< by channel: of the collectives since the last decision
+  Hash extra_visits{};                  ///< of all visits outside the schedule
+  bool in_pass = false;                 ///< a Pass is open
+  Index passes = 0;                     ///< training passes that the step under way is made of
+  Index passes_ended = 0;               ///< those that have ended
+  Deviations deviations{};              ///< from the schedule, so far
+  PhaseSeconds seconds{};               ///< host time, so far
 
  private:
   void check_limit() const {
@@ -214,6 +268,6 @@ class Context : Requirements<C, P> {
 };
 
 template <Model M, Communicator C, Optimizer O, Policy... Q>
-Context(M, C, O, Options, Q...) -> Context<C, Policies<Q...>>;
+Context(M, C, O, Options, Q...) -> Context<C, Policies<Q...>>;  ///< from its parts
 
 }  // namespace zero

@@ -19,7 +19,10 @@ namespace zero {
 /// all_reduce of a zeroed row with one entry a rank, 8 gradient elements a word, each a byte, which
 /// every type holds exactly.
 /// @tparam P a Policies<...>
+/// @param communicator,stream that carry the collective
 /// @param rows a slot of the size that MemoryPlan gives it
+/// @param words,where at most max_exchanged_words, as many on every rank; what they are for
+/// @throws InvalidArgument for more words; CommunicationError
 template <class P, Communicator C>
 std::vector<std::uint64_t> exchange_words(C& communicator, Slot<typename C::Device>& rows,
                                           typename C::Device::Stream& stream,
@@ -28,12 +31,12 @@ std::vector<std::uint64_t> exchange_words(C& communicator, Slot<typename C::Devi
   constexpr Index bits = gathers ? 32 : 8;
   using T = std::conditional_t<gathers, double, typename P::Precision::Gradient>;
   using Value = std::conditional_t<gathers, double, float>;
+  if (words.size() > max_exchanged_words)
+    throw InvalidArgument("exchange: at most 16 words, not " + std::to_string(words.size()));
   Index const width = static_cast<Index>(words.size()) * (64 / bits);
   Index const full = communicator.size() * width;
   Index const own = communicator.rank() * width;
   auto const shift = [](Index i) { return static_cast<int>(i * bits % 64); };
-  if (words.size() > max_exchanged_words)
-    throw InvalidArgument("exchange: at most 16 words, not " + std::to_string(words.size()));
   std::vector<T> host(at(full), T(0.0f));
   for (Index i = 0; i < width; ++i) {
     std::uint64_t const part = (words[at(i * bits / 64)] >> shift(i)) & ((1ull << bits) - 1);

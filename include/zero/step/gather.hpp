@@ -15,11 +15,11 @@ namespace zero {
 template <class X>
 class Gather {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using C = typename X::Communicator;       ///< of the ranks
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< on the wire
 
-  /// @param kept one slot a unit: the parameters that this rank keeps; outlives this
+  /// @param context,kept outlive this; kept: one slot a unit, the parameters this rank keeps
   Gather(X& context, SlotArray<D>& kept)
       : context_(context),
         kept_(kept),
@@ -125,7 +125,7 @@ class Gather {
       Layout const& layout = context_.layout;
       auto& slices = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       auto& full = held_.emplace_back(slot.template on<Parameter>(context_.gathering));
-      Where const where = context_.where("gather", u);
+      Where const where = context_.where(1, "gather", u);
       Index const trainable = layout[u].trainable;
       if (trainable > 0)
         communicator_.all_gather(slices.source(0, layout.slice(u)), full.target(0, trainable),

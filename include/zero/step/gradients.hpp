@@ -13,9 +13,9 @@ namespace zero {
 template <class X>
 class Gradients {
  public:
-  using Context = X;
-  using D = typename X::Device;
-  using Gradient = typename X::Gradient;
+  using Context = X;                      ///< what it is made from
+  using D = typename X::Device;           ///< of this rank
+  using Gradient = typename X::Gradient;  ///< type of a lease's elements
 
   /// Allocates. @throws OutOfMemory
   explicit Gradients(X& context)
@@ -28,8 +28,8 @@ class Gradients {
   Gradients(Gradients const&) = delete;
   Gradients& operator=(Gradients const&) = delete;
 
-  X& context() const { return context_; }
-  Reduce<X>& reduce() { return reduce_; }
+  X& context() const { return context_; }  ///< what it was made from
+  Reduce<X>& reduce() { return reduce_; }  ///< the phase
 
   /// Calls f(View<T>) with the sums of elements [begin, begin + count) of a unit's trainable part,
   /// claimed on the compute stream; T is float or Gradient. The range lies in what this rank keeps:
@@ -55,6 +55,6 @@ class Gradients {
 };
 
 template <class X>
-Gradients(X&) -> Gradients<X>;
+Gradients(X&) -> Gradients<X>;  ///< of a context
 
 }  // namespace zero

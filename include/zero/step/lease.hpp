@@ -14,20 +14,22 @@ namespace zero {
 
 /// The pass of a lease, not owned; empty once the lease has ended or moved away.
 struct NotOwned {
+  /// Waits for nothing: the address is another object's.
   void operator()(void const*) const noexcept {}
 };
 template <class Pass>
-using LeasedFrom = std::unique_ptr<Pass, NotOwned>;
+using LeasedFrom = std::unique_ptr<Pass, NotOwned>;  ///< null once moved from
 
 /// A unit's full parameters. Movable; must end before its pass.
 /// @tparam Pass the pass that made it
 template <class Pass>
 class ParameterLease {
  public:
-  using X = typename Pass::Context;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using X = typename Pass::Context;         ///< what it is made from
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< element type
 
+  /// Opens visit `visit` of unit u, -1 outside the schedule; `pass` outlives it.
   ParameterLease(Pass& pass, int u, int visit)
       : pass_(&pass),
         unit_(u),
@@ -37,7 +39,7 @@ class ParameterLease {
         unwinding_(std::uncaught_exceptions()) {
     pass.lease_begins();
   }
-  ParameterLease(ParameterLease&&) noexcept = default;
+  ParameterLease(ParameterLease&&) noexcept = default;  ///< Takes over the visit.
   ParameterLease& operator=(ParameterLease&&) = delete;
   ~ParameterLease() {
     if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
@@ -81,12 +83,12 @@ class ParameterLease {
 template <class Pass>
 class GradientLease {
  public:
-  using X = typename Pass::Context;
-  using D = typename X::Device;
-  using Gradient = typename X::Gradient;
+  using X = typename Pass::Context;       ///< what it is made from
+  using D = typename X::Device;           ///< of this rank
+  using Gradient = typename X::Gradient;  ///< element type
 
-  /// @param overwrite the model writes every element of the unit's trainable tensors where first()
-  /// says so
+  /// Opens visit `visit` of unit u, -1 outside the schedule; `pass` outlives it. With `overwrite`
+  /// the model writes every element of the unit's trainable tensors where first() says so.
   GradientLease(Pass& pass, int u, int visit, bool overwrite)
       : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
     if (elements() > 0) {
@@ -95,7 +97,7 @@ class GradientLease {
     }
     pass.lease_begins();
   }
-  GradientLease(GradientLease&&) noexcept = default;
+  GradientLease(GradientLease&&) noexcept = default;  ///< Takes over the visit.
   GradientLease& operator=(GradientLease&&) = delete;
   ~GradientLease() {
     if (pass_ != nullptr && std::uncaught_exceptions() > unwinding_) pass_->fail();
@@ -142,8 +144,8 @@ class GradientLease {
 /// end apart.
 template <class Pass>
 struct BackwardLease {
-  ParameterLease<Pass> parameters;
-  GradientLease<Pass> gradients;
+  ParameterLease<Pass> parameters;  ///< what the forward computed with
+  GradientLease<Pass> gradients;    ///< what the model adds to
 };
 
 }  // namespace zero

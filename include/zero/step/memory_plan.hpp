@@ -19,17 +19,21 @@ inline constexpr Index max_exchanged_words = 16;
 /// The buffers of one rank, in bytes of device memory.
 /// Slots: parameters, gradients, accumulators: one a unit. optimizer_state: master weights and
 /// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss and its
-/// mark, norm records, exchange, then segments, one a unit.
+/// mark, norm records, exchange, then segments, one a unit, and, for trust ratios, the tensors'
+/// norms.
 struct MemoryPlan {
-  PlannedBuffer parameters{"parameters"};
-  PlannedBuffer gradients{"gradients"};
-  PlannedBuffer accumulators{"accumulators"};
+  PlannedBuffer parameters{"parameters"};      ///< one slot a unit
+  PlannedBuffer gradients{"gradients"};        ///< reduced, one slot a unit
+  PlannedBuffer accumulators{"accumulators"};  ///< float sums, one slot a unit
+  /// Master weights and states, two slots a unit.
   PlannedBuffer optimizer_state{"optimizer state"};
-  PlannedBuffer gather_slots{"gather slots"};
-  PlannedBuffer gradient_slots{"gradient slots"};
-  PlannedBuffer tables{"tables"};
+  PlannedBuffer gather_slots{"gather slots"};      ///< full parameters in use
+  PlannedBuffer gradient_slots{"gradient slots"};  ///< full gradients in use
+  PlannedBuffer tables{"tables"};                  ///< decision, loss, records, words, segments
 
   MemoryPlan() = default;
+  /// Of one rank, from what it owns and when.
+  /// @throws InvalidArgument for bytes beyond 64 bits
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
     Facts const& f = shares.facts();
     // More than any buffer below has, so that no size can overflow.
@@ -39,8 +43,8 @@ struct MemoryPlan {
       parameters.add(shares.parameters(u) * f.parameter_bytes);
       gradients.add(shares.gradients(u) * f.gradient_bytes);
       accumulators.add(shares.accumulators(u) * Index{sizeof(float)});
-      optimizer_state.add(f.has_master ? shares.owned(u) * Index{sizeof(float)} : 0);
-      optimizer_state.add(shares.owned(u) * f.num_states * Index{sizeof(float)});
+      optimizer_state.add(f.has_master ? shares.owned(u) * f.master_bytes : 0);
+      optimizer_state.add(shares.owned(u) * f.num_states * f.state_bytes);
     }
     for (Index n : timeline.gather_slots()) gather_slots.add(n * f.parameter_bytes);
     for (Index n : timeline.gradient_slots()) gradient_slots.add(n * f.gradient_bytes);
@@ -50,6 +54,8 @@ struct MemoryPlan {
     tables.add(layout.world() * max_exchanged_words * 8 * std::max(f.gradient_bytes, Index{2}));
     for (int u = 0; u < layout.size(); ++u)
       tables.add(layout.max_segments(u) * Index{sizeof(Segment)});
+    if (f.has_trust_ratio)
+      tables.add(layout.world() * layout.trained_tensors() * 2 * Index{sizeof(double)});
   }
 
   /// All buffers, in the order in which they are shown.
@@ -57,6 +63,7 @@ struct MemoryPlan {
     return {&parameters,   &gradients,      &accumulators, &optimizer_state,
             &gather_slots, &gradient_slots, &tables};
   }
+  /// Of all buffers.
   Index total_bytes() const {
     Index n = 0;
     for (PlannedBuffer const* b : buffers()) n += b->bytes;

@@ -14,19 +14,28 @@ namespace zero {
 template <class X, Optimizer O>
 class OptimizerState {
  public:
-  using Context = X;
-  using D = typename X::Device;
-  static_assert(CanUpdate<D, O, typename X::Parameter, typename X::Gradient>,
+  using Context = X;             ///< what it is made from
+  using D = typename X::Device;  ///< of this rank
+  /// What keeps a weight beside its parameter.
+  using Master = typename StorageOf<typename X::Stored>::Master;
+  static_assert(CanUpdate<D, O, typename X::Stored, typename X::Gradient>,
                 "zero: the communicator's device lacks start_record, mark_not_finite, decide or "
-                "update for this optimizer; see zero/optim/optimizer.hpp");
+                "update for this optimizer, or measure_norms for its trust ratios; see "
+                "zero/optim/optimizer.hpp");
 
   /// Allocates and initialises: master weights as the tensors' initial values in float, states 0.
-  /// @throws OutOfMemory
+  /// @throws OutOfMemory; InvalidArgument as the optimizer's validate(), where it has one
   OptimizerState(X& context, O const& optimizer)
       : context_(context),
-        optimizer_(optimizer),
+        optimizer_(checked(optimizer)),
         slots_(context.device(), context.plan.optimizer_state),
-        clip_(context) {
+        clip_(context),
+        measure_(context) {
+    if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
+      throw InvalidArgument("OptimizerState: the context was made for an optimizer " +
+                            std::string(HasTrustRatio<O> ? "without" : "with") +
+                            " trust ratios, and this one is not");
+    }
     if (context.shares.facts().num_states != O::num_states) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer of " +
                             std::to_string(context.shares.facts().num_states) +
@@ -36,11 +45,11 @@ class OptimizerState {
       Index const begin = context.shares.owned_begin(u, context.rank());
       Index const n = context.shares.owned(u);
       if constexpr (X::has_master) {
-        auto master = master_slot(u).template on<float>(context.compute);
+        auto master = master_slot(u).template on<Master>(context.compute);
         fill_zero(context.compute, master.view(0, n));
         write_initial(context, u, true, begin, master.view(0, n));
       }
-      auto states = state_slot(u).template on<float>(context.compute);
+      auto states = state_slot(u).template on<typename X::State>(context.compute);
       fill_zero(context.compute, states.view(0, n * O::num_states));
       std::vector<Segment> const table = context.layout.segments(u, begin, n);
       num_segments_.push_back(static_cast<Index>(table.size()));
@@ -55,12 +64,19 @@ class OptimizerState {
   OptimizerState(OptimizerState const&) = delete;
   OptimizerState& operator=(OptimizerState const&) = delete;
 
-  X& context() const { return context_; }
-  O const& optimizer() const { return optimizer_; }
+  X& context() const { return context_; }            ///< what it was made from
+  O const& optimizer() const { return optimizer_; }  ///< as given
 
   /// Makes the decision of this step from the gradients that `micro_batches` micro-batches left.
   /// Does not wait.
+  /// @throws InvalidArgument when other than `micro_batches` training passes of it have ended
   void decide(Gradients<X>& gradients, Index micro_batches) {
+    if (micro_batches != context_.passes || context_.passes_ended != context_.passes) {
+      throw InvalidArgument("decide: " + std::to_string(micro_batches) +
+                            " micro-batches; of step " + std::to_string(context_.step) + " " +
+                            std::to_string(context_.passes_ended) + " of " +
+                            std::to_string(context_.passes) + " passes have ended");
+    }
     clip_(gradients, micro_batches, LearningRateOf<O>{optimizer_});
   }
 
@@ -68,25 +84,36 @@ class OptimizerState {
   /// published afterwards.
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
+    if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
     for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
   }
 
-  /// The master weights of a unit's owned elements, Shares::owned(u); empty where parameters are
-  /// their own master.
+  /// The master weights of a unit's owned elements, Shares::owned(u), or their lower halves; empty
+  /// where parameters are their own master.
   Slot<D>& master_slot(int u) { return slots_[2 * u]; }
   /// The optimizer's numbers, [num_states, Shares::owned(u)].
   Slot<D>& state_slot(int u) { return slots_[2 * u + 1]; }
-  Index num_segments(int u) const { return num_segments_[at(u)]; }
+  Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
  private:
+  static O const& checked(O const& optimizer) {
+    if constexpr (requires { optimizer.validate(); }) optimizer.validate();
+    return optimizer;
+  }
+
+  struct Nothing {
+    explicit Nothing(X&) {}
+  };
+
   X& context_;
   O optimizer_;
   SlotArray<D> slots_;
   Clip<X> clip_;
+  [[no_unique_address]] std::conditional_t<HasTrustRatio<O>, Measure<X>, Nothing> measure_;
   std::vector<Index> num_segments_;
 };
 
 template <class X, Optimizer O>
-OptimizerState(X&, O) -> OptimizerState<X, O>;
+OptimizerState(X&, O) -> OptimizerState<X, O>;  ///< of a context
 
 }  // namespace zero

@@ -15,9 +15,9 @@ namespace zero {
 template <class X>
 class Parameters {
  public:
-  using Context = X;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using Context = X;                        ///< what it is made from
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< type on device and wire
 
   /// Allocates and initialises. @throws OutOfMemory
   explicit Parameters(X& context)
@@ -32,8 +32,9 @@ class Parameters {
       fill_zero(context.compute, claim.view(0, n));
       bool const slices = context.shares.sharded_parameters(u);
       Index const rank = context.rank();
+      auto trained = kept_[u].template on<Trained>(context.compute);
       write_initial(context, u, true, slices ? context.layout.slice_begin(u, rank) : 0,
-                    claim.view(0, frozen));
+                    trained.view(0, frozen));
       write_initial(context, u, false, slices ? context.layout.frozen_slice_begin(u, rank) : 0,
                     claim.view(frozen, n - frozen));
     }
@@ -44,15 +45,18 @@ class Parameters {
   Parameters(Parameters const&) = delete;
   Parameters& operator=(Parameters const&) = delete;
 
-  X& context() const { return context_; }
+  X& context() const { return context_; }  ///< what it was made from
   /// What this rank keeps of a unit, Shares::parameters(u) elements.
   Slot<D>& kept(int u) { return kept_[u]; }
-  Gather<X>& gather() { return gather_; }
+  Gather<X>& gather() { return gather_; }  ///< the phase
   /// Sends updated slices to the ranks that keep replicas; to be called after
   /// OptimizerState::update.
   void publish() { publish_(); }
 
  private:
+  // How an initial value becomes a parameter: where a master weight is cut in two, as its half.
+  using Trained = std::conditional_t<X::splits_master, UpperHalf, Parameter>;
+
   X& context_;
   SlotArray<D> kept_;
   Gather<X> gather_;
@@ -71,6 +75,6 @@ void write_initial(X& context, int u, bool trainable, Index begin, View<T, typen
 }
 
 template <class X>
-Parameters(X&) -> Parameters<X>;
+Parameters(X&) -> Parameters<X>;  ///< of a context
 
 }  // namespace zero

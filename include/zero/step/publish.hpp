@@ -16,15 +16,17 @@ namespace zero {
 template <class X>
 class Publish {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
-  using Parameter = typename X::Parameter;
+  using C = typename X::Communicator;       ///< of the ranks
+  using D = typename X::Device;             ///< of this rank
+  using Parameter = typename X::Parameter;  ///< on the wire
 
+  /// @param context,kept outlive this; kept: one slot a unit, the parameters this rank keeps
   Publish(X& context, SlotArray<D>& kept)
       : context_(context), kept_(kept), communicator_(context.communicator.channel(1)) {
     held_.reserve(at(context.layout.size()));
   }
 
+  /// Sends this rank's updates to the others and enqueues the receipt of theirs.
   void operator()() {
     if constexpr (X::Sharding::shards_optimizer) {
       if (context_.shares.alone()) return;
@@ -47,7 +49,7 @@ class Publish {
       Index const slice = context_.layout.slice(u);
       auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       communicator_.all_gather(claim.source(context_.layout.slice_begin(u, context_.rank()), slice),
-                               claim.target(0, n), context_.where("publish", u));
+                               claim.target(0, n), context_.where(1, "publish", u));
     }
     group.end();
     held_.clear();

@@ -17,13 +17,14 @@ namespace zero {
 template <class X>
 class Reduce {
  public:
-  using C = typename X::Communicator;
-  using D = typename X::Device;
-  using S = typename X::Sharding;
-  using G = typename X::Gradient;
+  using C = typename X::Communicator;  ///< of the ranks
+  using D = typename X::Device;        ///< of this rank
+  using S = typename X::Sharding;      ///< who keeps what
+  using G = typename X::Gradient;      ///< on the wire
 
-  /// @param kept, accumulators one slot a unit: reduced gradients, or the float sums that hold
-  /// them; outlive this
+  /// @param context outlives this
+  /// @param kept,accumulators one slot a unit: reduced gradients, or the float sums that hold them;
+  ///   outlive this
   Reduce(X& context, SlotArray<D>& kept, SlotArray<D>& accumulators)
       : context_(context),
         kept_(kept),
@@ -66,7 +67,7 @@ class Reduce {
   /// Whether a visit's gradients would be the first ones in their slot.
   bool first_visit(int u) const { return units_[at(u)].slot == nullptr; }
 
-  /// A lease on the unit's slot has ended. @param visit of the schedule, -1: outside it
+  /// A lease on unit u's slot has ended: that of a visit of the schedule, or, -1, outside it.
   void close(int u, int visit) {
     Unit& s = units_[at(u)];
     --s.leases;
@@ -221,10 +222,10 @@ class Reduce {
       assign(context_.reducing, gradients.view(0, n), View<float const, D>(sum.view(0, n)));
   }
 
-  /// @param in_place the sums stay in the slot; else they go into what is kept
+  /// In place the sums stay in the slot; else they go into what is kept.
   void send(int u, Claim<G, D>& gradients, bool in_place) {
     Index const n = context_.layout[u].trainable;
-    Where const where = context_.where("reduce", u);
+    Where const where = context_.where(2, "reduce", u);
     if constexpr (S::shards_optimizer) {
       if (in_place || context_.shares.accumulates()) {
         communicator_.reduce_scatter(gradients.source(0, n), gradients.target(own_begin(u), own(u)),

@@ -3,6 +3,7 @@
 // What a stage demands of the communicator and its device, each as one sentence.
 
 #include <zero/comm/communicator.hpp>
+#include <zero/core/halves.hpp>
 #include <zero/device/elementwise.hpp>
 #include <zero/model/initial.hpp>
 #include <zero/policy/policies.hpp>
@@ -12,10 +13,10 @@ namespace zero {
 /// Instantiating it checks a communicator against a policy bundle.
 template <Communicator C, class P>
 struct Requirements {
-  using S = typename P::Sharding;
-  using Parameter = typename P::Precision::Parameter;
-  using Gradient = typename P::Precision::Gradient;
-  using D = typename C::Device;
+  using S = typename P::Sharding;                      ///< who keeps what
+  using Parameter = typename P::Precision::Parameter;  ///< on the wire
+  using Gradient = typename P::Precision::Gradient;    ///< on the wire
+  using D = typename C::Device;                        ///< that the ranks bring
 
   static_assert(S::optimizer_tier == Tier::device && S::parameter_tier == Tier::device,
                 "zero: tiers other than OnDevice are not built into this version; use "
@@ -26,6 +27,14 @@ struct Requirements {
   static_assert(CanInitialise<D, Parameter> && CanInitialise<D, float>,
                 "zero: the communicator's device lacks initialise(stream, View<T> to, Initial, "
                 "seed, tensor, first)");
+  static_assert(std::same_as<typename P::State::Type, float> ||
+                    HasElementwise<D, typename P::State::Type, Gradient>,
+                "zero: the communicator's device lacks element-wise work for optimizer state of "
+                "this type; see zero/device/elementwise.hpp");
+  static_assert(!splits_master<typename P::Precision> ||
+                    (CanInitialise<D, UpperHalf> && CanInitialise<D, LowerHalf>),
+                "zero: the communicator's device lacks initialise for the halves of a float; see "
+                "zero/core/halves.hpp");
   static_assert(S::shards_optimizer || CanAllReduce<C, Gradient>,
                 "zero: ZeRO stage 0 needs communicator.all_reduce(Ordered<Gradient> full, Where)");
   static_assert(

@@ -12,19 +12,23 @@ namespace zero {
 
 /// The facts of a policy bundle and an optimizer, as values.
 struct Facts {
-  bool shards_optimizer = false;
-  bool shards_gradients = false;
-  bool shards_parameters = false;
-  Index parameter_bytes = 4;
-  Index gradient_bytes = 4;
-  bool has_master = false;
-  Index num_states = 0;
-  bool fp16_parameters = false;  // as long as bf16 and another type
-  bool fp16_gradients = false;
+  bool shards_optimizer = false;   ///< from stage 1
+  bool shards_gradients = false;   ///< from stage 2
+  bool shards_parameters = false;  ///< from stage 3
+  Index parameter_bytes = 4;       ///< of one element
+  Index gradient_bytes = 4;        ///< of one element
+  bool has_master = false;         ///< float weights behind the parameters
+  Index num_states = 0;            ///< floats of optimizer state an element
+  bool fp16_parameters = false;    ///< as long as bf16, and another type
+  bool fp16_gradients = false;     ///< likewise
+  Index master_bytes = 4;          ///< of one master weight, where there are any
+  Index state_bytes = 4;           ///< of one of the optimizer's numbers
+  bool has_trust_ratio = false;    ///< the optimizer compares norms of whole tensors
 
   /// @tparam P a Policies<...>
+  /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
   template <class P>
-  static constexpr Facts of(Index num_states) {
+  static constexpr Facts of(Index num_states, bool has_trust_ratio = false) {
     using S = typename P::Sharding;
     using R = typename P::Precision;
     return {S::shards_optimizer,
@@ -35,12 +39,17 @@ struct Facts {
             R::has_master,
             num_states,
             std::same_as<typename R::Parameter, fp16>,
-            std::same_as<typename R::Gradient, fp16>};
+            std::same_as<typename R::Gradient, fp16>,
+            splits_master<R> ? 2 : 4,
+            sizeof(typename P::State::Type),
+            has_trust_ratio};
   }
 
+  /// 0 to 3.
   constexpr int stage() const {
     return int{shards_optimizer} + int{shards_gradients} + int{shards_parameters};
   }
+  /// Equal where all facts are.
   std::uint64_t hash() const {
     return Hash()
         .add(Index{stage()})
@@ -50,6 +59,9 @@ struct Facts {
         .add(num_states)
         .add(Index{fp16_parameters})
         .add(Index{fp16_gradients})
+        .add(master_bytes)
+        .add(state_bytes)
+        .add(Index{has_trust_ratio})
         .value();
   }
 };
@@ -57,6 +69,7 @@ struct Facts {
 /// One rank's share of every unit. Refers to the layout, which outlives it.
 class Shares {
  public:
+  /// `layout` outlives this.
   Shares(Layout const& layout, Facts const& facts, Options const& options)
       : layout_(&layout),
         facts_(facts),
@@ -67,7 +80,7 @@ class Shares {
     boundary_ = options.reduction.value_or(unset) == Reduction::boundary;
   }
 
-  Facts const& facts() const { return facts_; }
+  Facts const& facts() const { return facts_; }  ///< as given
   /// One rank only: no collective is issued.
   bool alone() const { return alone_; }
   /// Float accumulators exist.
@@ -99,6 +112,7 @@ class Shares {
   Index frozen_begin(int u) const {
     return sharded_parameters(u) ? layout_->slice(u) : (*layout_)[u].trainable;
   }
+  /// Only slices are kept.
   bool sharded_parameters(int u) const { return facts_.shards_parameters && !resident(u); }
 
   /// Elements whose optimizer state is kept, and that are updated here.

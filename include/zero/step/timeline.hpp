@@ -13,8 +13,8 @@ namespace zero {
 
 /// Units whose gradients are reduced as one group, not before visit `due` has opened.
 struct Flush {
-  std::vector<int> units;
-  int due = 0;
+  std::vector<int> units;  ///< whose gradients go together
+  int due = 0;             ///< visit after which they are sent
 };
 
 /// The plan of one micro-batch's communication.
@@ -30,17 +30,17 @@ class Timeline {
     plan_gradient_slots(layout, shares);
   }
 
-  Schedule const& schedule() const { return schedule_; }
-  int visits() const { return static_cast<int>(schedule_.size()); }
+  Schedule const& schedule() const { return schedule_; }             ///< as given
+  int visits() const { return static_cast<int>(schedule_.size()); }  ///< of one micro-batch
   /// Visits before the first backward one: what an evaluation makes.
   int forward_visits() const { return forward_visits_; }
-  int prefetch() const { return prefetch_; }
+  int prefetch() const { return prefetch_; }  ///< visits by which gathers run ahead
 
   /// Stretches for which units are gathered, in order of their first visit.
   std::vector<Residency> const& gathers() const { return gathers_; }
   /// The residency that a visit uses, or -1 where the unit is not gathered.
   int gather_of(int visit) const { return gather_of_[at(visit)]; }
-  std::vector<Index> const& gather_slots() const { return gather_slots_; }
+  std::vector<Index> const& gather_slots() const { return gather_slots_; }  ///< elements of each
 
   /// The reductions of a micro-batch, in the order in which they are issued.
   std::vector<Flush> const& flushes() const { return flushes_; }
@@ -48,6 +48,7 @@ class Timeline {
   int last_backward(int u) const { return last_backward_[at(u)]; }
   /// The slot of a unit's gradients, -1 where it needs none.
   int gradient_slot(int u) const { return gradient_slot_[at(u)]; }
+  /// Elements of each.
   std::vector<Index> const& gradient_slots() const { return gradient_slots_; }
 
  private:

@@ -5,7 +5,6 @@
 
 #include <zero/step/pass.hpp>
 
-#include <initializer_list>
 #include <ranges>
 #include <span>
 #include <string>
@@ -34,12 +33,12 @@ class Trainer {
                 "copyable; see zero/optim/optimizer.hpp");
 
  public:
-  using Context = zero::Context<C, P>;
-  using Device = typename C::Device;
-  using Parameter = typename Context::Parameter;
-  using Training = Pass<Context, true>;
-  using Evaluating = Pass<Context, false>;
-  using Batch = typename M::Batch;
+  using Context = zero::Context<C, P>;            ///< what the parts are made from
+  using Device = typename C::Device;              ///< of this rank
+  using Parameter = typename Context::Parameter;  ///< type on device and wire
+  using Training = Pass<Context, true>;           ///< what step() hands the model
+  using Evaluating = Pass<Context, false>;        ///< what evaluate() hands the model
+  using Batch = typename M::Batch;                ///< one micro-batch
   static_assert(ModelFor<M, Training>,
                 "Trainer: the model must be callable as model(pass, batch) with a training pass");
   static_assert(ModelFor<M, Evaluating>,
@@ -47,7 +46,7 @@ class Trainer {
                 "pass; put its backward "
                 "under `if constexpr (Pass::trains)`");
 
-  /// @param policies one Sharded<...>, one precision, in any order; defaults as in Policies
+  /// Last come policies: one Sharded<...>, one precision, in any order; defaults as in Policies.
   /// @throws InvalidArgument, OutOfMemory, CommunicationError, as Context
   template <Policy... Q>
   Trainer(M model, C communicator, O optimizer, Options const& options, Q...)
@@ -56,6 +55,7 @@ class Trainer {
         parameters_(context_),
         gradients_(context_),
         state_(context_, optimizer) {}
+  /// With default options; errors as above.
   template <Policy... Q>
   Trainer(M model, C communicator, O optimizer, Q... policies)
       : Trainer(std::move(model), std::move(communicator), optimizer, Options{}, policies...) {}
@@ -103,9 +103,17 @@ class Trainer {
 
   /// This rank's mean loss over the micro-batches of the last step, or the loss of the last
   /// evaluation; waits.
+  /// @throws Error before the first step or evaluation; as decision
   double loss() {
+    if (losses_ == 0) throw Error("loss: there was no step and no evaluation yet");
     double sum = 0;
-    read(context_.loss(), sum);
+    Decision d;
+    context_.guarded([&] {
+      read(context_.loss(), sum);
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_decision(d);
+    });
     return sum / static_cast<double>(losses_);
   }
   /// The mean of loss() over ranks, added in rank order; waits, and every rank calls it.
@@ -119,35 +127,37 @@ class Trainer {
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
-  /// @throws CommunicationError when the ranks' records show that they issued different
-  /// collectives;
-  ///   NotFinite, as check_finite, when training cannot go on
+  /// @throws CommunicationError when the ranks' records show that they did not do the same;
+  /// NotFinite,
+  ///   as check_finite, when training cannot go on
   Decision decision() {
     Decision d;
-    read(context_.decision(), d);
-    if (d.diverged_rank >= 0) {
-      throw CommunicationError("rank " + std::to_string(d.diverged_rank) +
-                               " issued other collectives than rank 0 before step " +
-                               std::to_string(context_.step) + " was decided");
-    }
-    check_finite(d, context_.step, [this](Index u) { return context_.unit_name(u); });
+    context_.guarded([&] {
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_decision(d);
+    });
     return d;
   }
   /// Waits for all work; rethrows what failed in it.
+  /// @throws as decision
   void synchronize() {
     context_.guarded([&] {
       context_.gathering.synchronize();
       context_.reducing.synchronize();
-      context_.compute.synchronize();
+      Decision d;
+      read(context_.decision(), d);
+      context_.wait();
+      context_.check_decision(d);
     });
   }
 
-  M& model() { return model_; }
-  Context& context() { return context_; }
-  Parameters<Context>& parameters() { return parameters_; }
-  Gradients<Context>& gradients() { return gradients_; }
-  OptimizerState<Context, O>& optimizer_state() { return state_; }
-  MemoryPlan const& plan() const { return context_.plan; }
+  M& model() { return model_; }                              ///< its own copy
+  Context& context() { return context_; }                    ///< plan, counters, seconds, streams
+  Parameters<Context>& parameters() { return parameters_; }  ///< one of its parts
+  Gradients<Context>& gradients() { return gradients_; }     ///< one of its parts
+  OptimizerState<Context, O>& optimizer_state() { return state_; }  ///< one of its parts
+  MemoryPlan const& plan() const { return context_.plan; }          ///< bytes of this rank
 
  private:
   void step_over(std::span<Batch const* const> micro_batches) {
@@ -185,14 +195,11 @@ class Trainer {
     }
   }
 
+  /// Enqueues; `to` is there once compute has been waited for.
   template <class T>
   void read(Slot<Device>& slot, T& to) {
-    context_.guarded([&] {
-      auto claim = slot.template on<T>(context_.compute);
-      copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
-      claim.end();
-      context_.wait();
-    });
+    auto claim = slot.template on<T>(context_.compute);
+    copy_out(context_.compute, &to, View<T const, Device>(claim.view(0, 1)));
   }
 
   M model_;
@@ -200,13 +207,13 @@ class Trainer {
   Parameters<Context> parameters_;
   Gradients<Context> gradients_;
   OptimizerState<Context, O> state_;
-  Index losses_ = 1;
+  Index losses_ = 0;                   // over which the loss is summed; 0: none yet
   std::vector<Batch const*> batches_;  // kept, so that a step allocates nothing
 };
 
 template <class M, class C, class O, class... Q>
-Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+Trainer(M, C, O, Q...) -> Trainer<M, C, O, Policies<Q...>>;  ///< with default options
 template <class M, class C, class O, class... Q>
-Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;
+Trainer(M, C, O, Options, Q...) -> Trainer<M, C, O, Policies<Q...>>;  ///< with options
 
 }  // namespace zero

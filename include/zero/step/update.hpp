@@ -2,8 +2,9 @@
 #pragma once
 // Phase 4, update: the optimizer over the elements that this rank owns, in one pass a unit: mean
 // and clip, states, weights, rounding to the parameters. The decision is read on the device; a skip
-// touches nothing.
+// touches nothing. An optimizer with trust ratios is measured before, in a pass of its own.
 
+#include <zero/optim/trust_ratio.hpp>
 #include <zero/step/parameters.hpp>
 
 namespace zero {
@@ -11,37 +12,97 @@ namespace zero {
 template <class X>
 class Gradients;
 
-/// Communication: none. Ordering: on the compute stream, after the decision.
-/// @param state an OptimizerState
-template <class State, class X>
-void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
+/// Calls f(Update) for the elements of a unit that are owned here, with everything claimed on the
+/// compute stream; not where there are none. @param state an OptimizerState
+template <class State, class X, class F>
+void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u, F f) {
   X& context = state.context();
   using D = typename X::Device;
-  using P = typename X::Parameter;
+  using P = typename X::Stored;
+  using O = std::remove_cvref_t<decltype(state.optimizer())>;
   Index const n = context.shares.owned(u);
   if (n == 0) return;
   auto& stream = context.compute;
   auto decision = context.decision().template on<Decision>(stream);
   auto segments = context.segments(u).template on<Segment>(stream);
-  auto states = state.state_slot(u).template on<float>(stream);
-  auto kept = parameters.kept(u).template on<P>(stream);
+  auto states = state.state_slot(u).template on<typename X::State>(stream);
+  auto kept = parameters.kept(u).template on<typename X::Parameter>(stream);
+  auto master = state.master_slot(u).template on<typename StorageOf<P>::Master>(stream);
   auto const owned = kept.view(context.shares.owned_in_parameters(u, context.rank()), n);
+  Claim<double, D> norms;
+  NormsOf<O, D> norms_view{};
+  if constexpr (HasTrustRatio<O>) {
+    norms = context.norms().template on<double>(stream);
+    Index const tensors = context.layout.trained_tensors();
+    norms_view = {norms.view(0, context.world() * tensors * 2), context.world(), tensors};
+  }
   gradients.with_sums(u, context.shares.owned_begin(u, context.rank()), n, [&](auto sums) {
     using G = std::remove_const_t<typename decltype(sums)::Element>;
-    using O = std::remove_cvref_t<decltype(state.optimizer())>;
-    auto const segment_view = View<Segment const, D>(segments.view(0, state.num_segments(u)));
-    auto const decision_view = View<Decision const, D>(decision.view(0, 1));
-    auto const state_view = states.view(0, n * O::num_states);
+    Update<O, G, P, D> update{state.optimizer(),
+                              sums,
+                              {},
+                              states.view(0, n * O::num_states),
+                              {},
+                              segments.view(0, state.num_segments(u)),
+                              decision.view(0, 1),
+                              context.options.seed,
+                              norms_view};
     if constexpr (X::has_master) {
-      auto master = state.master_slot(u).template on<float>(stream);
-      update(stream, Update<O, G, P, D>{state.optimizer(), sums, master.view(0, n), state_view,
-                                        owned, segment_view, decision_view});
+      update.weights = master.view(0, n);
+      update.rounded = owned;
     } else {
-      update(stream,
-             Update<O, G, P, D>{
-                 state.optimizer(), sums, owned, state_view, {}, segment_view, decision_view});
+      update.weights = owned;
     }
+    f(update);
   });
 }
+
+/// Communication: none. Ordering: on the compute stream, after the decision and the measures.
+template <class State, class X>
+void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
+  with_update(state, parameters, gradients, u,
+              [&](auto const& of_unit) { update(state.context().compute, of_unit); });
+}
+
+/// Measures what an optimizer with trust ratios needs of every trained tensor.
+/// Communication: where the optimizer is sharded, one all_gather of 2 doubles a trained tensor and
+/// rank; else nothing: every rank measures all slices, in the same order of sums. Ordering: on the
+/// compute stream, after the decision; skipped steps send zeros.
+/// @tparam X a Context
+template <class X>
+class Measure {
+ public:
+  explicit Measure(X& context)
+      : context_(context), communicator_(context.communicator.channel(0)) {}
+
+  template <class State>
+  void operator()(State& state, Parameters<X>& parameters, Gradients<X>& gradients) {
+    constexpr bool sharded = X::Sharding::shards_optimizer;
+    auto& stream = context_.compute;
+    Layout const& layout = context_.layout;
+    Index const world = context_.world();
+    Index const row = layout.trained_tensors() * 2;
+    Index const first = sharded ? context_.rank() : 0;
+    if (row == 0) return;
+    auto sums = context_.norms().template on<double>(stream);
+    fill_zero(stream, sums.view(0, world * row));
+    for (int u = 0; u < layout.size(); ++u) {
+      NormSlices const slices{first, sharded ? 1 : world, layout.slice(u),
+                              layout.trained_tensors()};
+      with_update(state, parameters, gradients, u, [&](auto const& update) {
+        measure_norms(stream, update, sums.view(0, world * row), slices);
+      });
+    }
+    if constexpr (sharded) {
+      if (context_.shares.alone()) return;
+      communicator_.all_gather(sums.source(first * row, row), sums.target(0, world * row),
+                               Where{"update", "tensor norms", context_.step});
+    }
+  }
+
+ private:
+  X& context_;
+  typename X::Communicator communicator_;
+};
 
 }  // namespace zero

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW on the host against the bandwidth of the same mix of streams: four rows of floats read and
+// three of them written, 28 bytes a parameter, with one thread and with all. The ceiling is a loop
+// that adds the fourth row to the other three.
+#include <zero/device/host_elementwise.hpp>
+#include <zero/optim/adamw.hpp>
+
+#include <bench/harness.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using bench::Index;
+using zero::at;
+using zero::Host;
+using zero::View;
+
+/// Rows that all variants use in turn; touched first by the threads that use them.
+struct Rows {
+  explicit Rows(Index n, zero::HostWorkers& workers) : elements(n) {
+    for (auto* row : {&weights, &states, &gradients}) {
+      Index const size = row == &states ? 2 * n : n;
+      row->reset(new float[at(size)]);
+      workers.run(n, [&](Index begin, Index end) {
+        for (Index k = 0; k < size; k += n) {
+          for (Index i = begin; i < end; ++i)
+            (*row)[at(k + i)] = row == &gradients ? 1e-3f * static_cast<float>(i % 101 - 50) : 0.0f;
+        }
+      });
+    }
+  }
+
+  Index elements;
+  std::unique_ptr<float[]> weights, states, gradients;
+  std::vector<zero::bf16> short_gradients, rounded;
+};
+
+/// The ceiling's loop.
+void add_row(float* __restrict a, float* __restrict b, float* __restrict c,
+             float const* __restrict d, Index n) {
+  for (Index i = 0; i < n; ++i) {
+    a[i] += d[i];
+    b[i] += d[i];
+    c[i] += d[i];
+  }
+}
+
+template <class G, class P>
+void update(Host& device, Rows& rows, G const* gradients, P* rounded, zero::Decision& decision) {
+  Index const n = rows.elements;
+  zero::AdamW const optimizer{.lr = 1e-3f};
+  ++decision.updates;
+  decision.learning_rate = 1e-3f;
+  zero::Segment const segment{0, n, 0, 0, 1, 1};
+  auto stream = device.stream();
+  zero::update(stream, zero::Update<zero::AdamW, G, P, Host>{
+                           optimizer, View<G const, Host>(gradients, n),
+                           View<float, Host>(rows.weights.get(), n),
+                           View<float, Host>(rows.states.get(), 2 * n),
+                           View<P, Host>(rounded, rounded == nullptr ? 0 : n),
+                           View<zero::Segment const, Host>(&segment, 1),
+                           View<zero::Decision const, Host>(&decision, 1)});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Harness harness(argc, argv, "update",
+                         "AdamW on the host against the bandwidth of the same mix of streams");
+  Index const n = zero::round_up(
+      harness.number("elements", Index{1} << 25, "parameters, 16 bytes of memory each"), 1024);
+  int const all = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  // At least 0.85 of the ceiling's speed.
+  double const at_most = 1 / 0.85;
+
+  std::unique_ptr<Rows> rows;
+  std::once_flag made;
+  auto const get = [&rows, &made, n, all]() -> Rows& {
+    std::call_once(made, [&] {
+      zero::HostWorkers workers(all);
+      rows = std::make_unique<Rows>(n, workers);
+      rows->short_gradients.assign(at(n), zero::bf16(1e-3f));
+      rows->rounded.assign(at(n), zero::bf16(0.0f));
+    });
+    return *rows;
+  };
+  for (int threads : {1, all}) {
+    std::string const on = threads == 1 ? ", 1 thread" : ", " + std::to_string(all) + " threads";
+    harness.add({.name = "stream" + on}, [=, &get](bench::Measure measure) {
+      Rows& r = get();
+      zero::HostWorkers workers(threads);
+      measure([&] {
+        workers.run(n, [&](Index begin, Index end) {
+          add_row(r.weights.get() + begin, r.states.get() + begin, r.states.get() + n + begin,
+                  r.gradients.get() + begin, end - begin);
+        });
+      });
+      measure.fact("bytes", 28 * n);
+    });
+    harness.add(
+        {.name = "AdamW" + on, .against = "stream" + on, .at_most = at_most},
+        [=, &get](bench::Measure measure) {
+          Rows& r = get();
+          Host device(threads);
+          zero::Decision decision;
+          measure([&] { update<float, float>(device, r, r.gradients.get(), nullptr, decision); });
+          measure.fact("bytes", 28 * n);
+          measure.fact("instruction_set", static_cast<Index>(zero::widest_instruction_set()));
+        });
+    harness.add(
+        {.name = "AdamW, bf16 gradients and parameters" + on, .against = "stream" + on},
+        [=, &get](bench::Measure measure) {
+          Rows& r = get();
+          Host device(threads);
+          zero::Decision decision;
+          measure([&] { update(device, r, r.short_gradients.data(), r.rounded.data(), decision); });
+          measure.fact("bytes", 28 * n);
+        });
+  }
+  return harness.run();
+}

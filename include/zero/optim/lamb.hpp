@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// LAMB (You et al.: Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR
+// 2020, algorithm 2).
+
+#include <zero/optim/adamw.hpp>
+#include <zero/optim/trust_ratio.hpp>
+
+namespace zero {
+
+/// How LAMB makes up for moments that start at 0.
+enum class LambCorrection {
+  moments,  ///< m / (1 - beta1^t) and v / (1 - beta2^t) in the direction, as the paper
+  rate,     ///< moments as they are, rate times sqrt(1 - beta2^t) / (1 - beta1^t), as DeepSpeed
+  none
+};
+
+/// m, v as AdamW; u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w;
+/// w -= lr r u, where r = |w| / |u| kept within [min_coeff, max_coeff], and 1 where either norm is
+/// 0. Norms are L2 norms of a whole tensor, whatever ranks its elements lie on; the clamp and its
+/// bounds are DeepSpeed's.
+/// Communication: where the optimizer is sharded, one all_gather of 2 doubles a trained tensor and
+/// rank an update; see step/tensor_norms.hpp.
+struct Lamb {
+  float lr = 1e-3f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  float weight_decay = 0;
+  float min_coeff = 0.01f;
+  float max_coeff = 10;
+  LambCorrection correction = LambCorrection::moments;
+  LearningRate schedule{};
+
+  static constexpr int num_states = 2;
+  using Constants = BiasCorrections;
+
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Lamb");
+    settings.not_negative("lr", lr);
+    settings.below_one("beta1", beta1);
+    settings.below_one("beta2", beta2);
+    settings.positive("eps", eps);
+    settings.not_negative("weight_decay", weight_decay);
+    settings.not_negative("min_coeff", min_coeff);
+    settings.require(max_coeff >= min_coeff, "max_coeff", max_coeff, "at least min_coeff");
+  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const {
+    double rate = static_cast<double>(lr) * schedule.factor(t);
+    if (correction == LambCorrection::rate) {
+      double const n = static_cast<double>(t);
+      rate *= std::sqrt(1.0 - std::pow(static_cast<double>(beta2), n)) /
+              (1.0 - std::pow(static_cast<double>(beta1), n));
+    }
+    return static_cast<float>(rate);
+  }
+  ZERO_HOST_DEVICE Constants constants(Index t) const {
+    if (correction != LambCorrection::moments) return {1, 1};
+    return BiasCorrections::of(beta1, beta2, t);
+  }
+  ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
+                                   float decay) const {
+    return adam_direction(beta1, beta2, eps, c, gradient, states) +
+           product(weight_decay * decay, weight);
+  }
+  ZERO_HOST_DEVICE float trust_ratio(double weight_norm, double direction_norm) const {
+    if (weight_norm == 0 || direction_norm == 0) return 1;
+    float const ratio = static_cast<float>(weight_norm / direction_norm);
+    return ratio < min_coeff ? min_coeff : ratio > max_coeff ? max_coeff : ratio;
+  }
+};
+
+/// On the host, with the widest instructions that the processor has.
+template <class G, class P>
+void update_range(ElementUpdate<Lamb, G, P> const& u, Index begin, Index end) {
+  update_adam_range<false>(u, begin, end, widest_instruction_set());
+}
+
+static_assert(HasTrustRatio<Lamb> && !HasTrustRatio<AdamW>);
+
+}  // namespace zero

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Stochastic gradient descent with momentum (Polyak, 1964) and Nesterov's form of it (Sutskever,
+// Martens, Dahl, Hinton: On the importance of initialization and momentum in deep learning, ICML
+// 2013, equations 1-4, as PyTorch writes them).
+
+#include <zero/device/host.hpp>
+#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/optimizer.hpp>
+#include <zero/optim/ranges.hpp>
+
+namespace zero {
+
+/// g += weight_decay w; b = momentum b + (1 - dampening) g, but b = g at the first update;
+/// w -= lr b, or lr (g + momentum b) with nesterov.
+/// The numbers of torch.optim.SGD; without momentum w -= lr g. The first update is the first good
+/// one: a step that is skipped leaves b alone. b is kept whether there is momentum or not.
+struct Sgd {
+  float lr = 1e-3f;
+  float momentum = 0;
+  float dampening = 0;
+  float weight_decay = 0;
+  bool nesterov =
+      false;  ///< torch refuses it without momentum or with dampening; here it is the formula
+  LearningRate schedule{};
+
+  static constexpr int num_states = 1;
+  struct Constants {
+    bool first;  ///< this is the first update
+  };
+
+  /// @throws InvalidArgument naming the setting, what was found and what was expected
+  void validate() const {
+    SettingsOf const settings("Sgd");
+    settings.not_negative("lr", lr);
+    settings.not_negative("momentum", momentum);
+    settings.require(std::isfinite(dampening), "dampening", dampening, "a finite number");
+    settings.not_negative("weight_decay", weight_decay);
+    settings.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", momentum,
+                     "a momentum above 0 and no dampening");
+  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const {
+    return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
+  }
+  ZERO_HOST_DEVICE Constants constants(Index t) const { return {t <= 1}; }
+  ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
+                                   float decay) const {
+    float const g = gradient + product(weight_decay * decay, weight);
+    if (momentum == 0) return g;
+    states[0] = c.first ? g : product(momentum, states[0]) + product(1.0f - dampening, g);
+    return nesterov ? g + product(momentum, states[0]) : states[0];
+  }
+};
+
+static_assert(Optimizer<Sgd>);
+
+}  // namespace zero

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# The lane tidy: .clang-tidy on every header, once as templates are written, and once as what they become at each stage.
+find_program(ZERO_CLANG_TIDY NAMES clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16)
+
+function(zero_tidy_tests)
+  if(NOT ZERO_CLANG_TIDY)
+    zero_leave_out("the lint of the headers" "clang-tidy 16 to 19 is not found (package clang-tidy-19)")
+    return()
+  endif()
+  file(GLOB units CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${zero_tests_dir}/instantiation/*.cpp)
+  set(subjects . ${units})
+  if(TARGET zero::mpi)
+    list(APPEND subjects mpi)
+  endif()
+  foreach(subject IN LISTS subjects)
+    cmake_path(GET subject STEM name)
+    set(flags "")
+    if(subject STREQUAL ".")
+      set(name "headers")
+    elseif(subject STREQUAL "mpi")
+      list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE flags)
+    else()
+      set(name "as in instantiation/${name}")
+    endif()
+    add_test(NAME "tidy/${name}" COMMAND ${ZERO_BASH} ${zero_tests_dir}/tidy/lint.sh
+      ${ZERO_CLANG_TIDY} ${PROJECT_SOURCE_DIR} ${subject} ${flags})
+    set_tests_properties("tidy/${name}" PROPERTIES TIMEOUT 600 LABELS tidy)
+  endforeach()
+  add_test(NAME "tidy/planted faults are caught"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/tidy/planted.sh ${ZERO_CLANG_TIDY} ${PROJECT_SOURCE_DIR})
+  set_tests_properties("tidy/planted faults are caught" PROPERTIES TIMEOUT 600 LABELS tidy)
+endfunction()

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of every instruction set that this processor has give the bits of the plain one.
+#include <zero/core/noise.hpp>
+#include <zero/optim/adam.hpp>
+#include <zero/optim/lamb.hpp>
+
+#include <doctest/doctest.h>
+#include <optim/slice.hpp>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace {
+
+using namespace optim_test;
+using zero::bf16;
+using zero::InstructionSet;
+
+/// Numbers of every kind: of all sizes, subnormal, 0 of both signs, the largest, infinite, NaN.
+float number(int key, Index i) {
+  std::uint64_t const bits = zero::noise_bits(11, key, i);
+  switch (bits % 8) {
+    case 0: {
+      float const special[] = {0.0f,
+                               -0.0f,
+                               std::numeric_limits<float>::denorm_min(),
+                               -1e-40f,
+                               std::numeric_limits<float>::max(),
+                               -std::numeric_limits<float>::max(),
+                               std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::quiet_NaN()};
+      return special[(bits >> 8) % 8];
+    }
+    case 1:
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32));  // any bits
+    default:
+      return static_cast<float>(zero::noise_normal(12, key, i));
+  }
+}
+
+/// Equal bits; of NaN only that both are.
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+template <class O, class G, class P, bool Within>
+void check(O const& optimizer, InstructionSet set) {
+  if (!zero::has(set)) return;
+  Index const n = 1 << 14;
+  std::vector<G> gradients;
+  std::vector<float> weights[2], states[2];
+  std::vector<P> rounded[2];
+  for (Index i = 0; i < n; ++i) {
+    gradients.emplace_back(number(0, i));
+    weights[0].push_back(number(1, i));
+    rounded[0].emplace_back(0.0f);
+  }
+  for (Index i = 0; i < n; ++i) states[0].push_back(number(2, i));
+  for (Index i = 0; i < n; ++i) states[0].push_back(std::abs(number(3, i)));
+  weights[1] = weights[0];
+  states[1] = states[0];
+  rounded[1] = rounded[0];
+  for (int k = 0; k < 2; ++k) {
+    for (Index t = 1; t <= 3; ++t) {
+      zero::ElementUpdate<O, G, P> u{optimizer,
+                                     optimizer.constants(t),
+                                     gradients.data(),
+                                     weights[k].data(),
+                                     states[k].data(),
+                                     std::is_same_v<P, float> ? nullptr : rounded[k].data(),
+                                     n,
+                                     0.37f,
+                                     {}};
+      u.segment = {0, n, 0, 0, 0.7f, 1};
+      u.rate = 0.013f;
+      zero::update_adam_range<Within>(u, 0, n, k == 0 ? InstructionSet::plain : set);
+    }
+  }
+  Index different = 0;
+  for (Index i = 0; i < n; ++i) {
+    bool equal = same(weights[0][at(i)], weights[1][at(i)]);
+    for (Index s = 0; s < 2; ++s)
+      equal = equal && same(states[0][at(s * n + i)], states[1][at(s * n + i)]);
+    float const a = static_cast<float>(rounded[0][at(i)]);
+    equal = equal && same(a, static_cast<float>(rounded[1][at(i)]));
+    different += equal ? 0 : 1;
+  }
+  CHECK(different == 0);
+}
+
+template <class O, bool Within>
+void check_types(O const& optimizer) {
+  for (InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
+    CAPTURE(static_cast<int>(set));
+    check<O, float, float, Within>(optimizer, set);
+    check<O, bf16, float, Within>(optimizer, set);
+    check<O, bf16, bf16, Within>(optimizer, set);
+    check<O, float, bf16, Within>(optimizer, set);
+    check<O, zero::fp16, zero::fp16, Within>(optimizer, set);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("AVX-512 and AVX2 give the bits of the plain kernel") {
+  check_types<zero::AdamW, false>({.weight_decay = 0.3f});
+  check_types<zero::Adam, true>({.weight_decay = 0.3f});
+  check_types<zero::Lamb, false>({.weight_decay = 0.3f});
+  check_types<zero::AdamW, false>({.eps = 0, .weight_decay = 0});
+}
+
+TEST_CASE("the widest set is one that there is, and one that is not is refused") {
+  CHECK(zero::has(InstructionSet::plain));
+  CHECK(zero::has(zero::widest_instruction_set()));
+  MESSAGE("widest: " << static_cast<int>(zero::widest_instruction_set()));
+  std::vector<float> one(64);
+  zero::ElementUpdate<zero::AdamW, float, float> u{
+      {}, {1, 1}, one.data(), one.data(), one.data(), nullptr, 0, 1, {}};
+  for (InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
+    if (zero::has(set)) continue;
+    CHECK_THROWS_AS(zero::update_adam_range<false>(u, 0, 0, set), zero::InvalidArgument);
+  }
+}
+
+TEST_CASE("any number of threads gives the same bits") {
+  Index const n = 200'000 / 64 * 64;
+  zero::AdamW const optimizer{.weight_decay = 0.3f};
+  auto const trained = [&](Host device) {
+    Slice<zero::AdamW, bf16> slice(n);
+    slice.rounded.resize(at(n));
+    slice.segments = {{0, 64, 0, 0, 1, 1}, {64, 100'096, 1, 0, 0, 1}, {100'096, n, 2, 0, 1, 0.5f}};
+    for (Index i = 0; i < n; ++i) slice.weights[at(i)] = static_cast<float>(i % 1000) * 0.01f - 5;
+    std::vector<float> gradients;
+    for (Index i = 0; i < n; ++i) gradients.push_back(static_cast<float>(i % 777) * 0.01f - 4);
+    for (Index t = 1; t <= 3; ++t) slice.update(optimizer, gradients, good(t, optimizer), device);
+    return slice;
+  };
+  auto const alone = trained(Host{});
+  for (int threads : {1, 2, 3, 7}) {
+    CAPTURE(threads);
+    auto const shared = trained(Host{threads});
+    CHECK(shared.weights == alone.weights);
+    CHECK(shared.states == alone.states);
+    bool same_rounded = true;
+    for (Index i = 0; i < n; ++i)
+      same_rounded = same_rounded && shared.rounded[at(i)].bits == alone.rounded[at(i)].bits;
+    CHECK(same_rounded);
+  }
+}

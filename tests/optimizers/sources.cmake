@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+set(sources run.cpp)
+foreach(device RANGE 2)
+  if(device EQUAL 2 AND ZERO_TESTS_LANE STREQUAL "sanitized")
+    continue() # AddressSanitizer already sees what the guarded device shows
+  endif()
+  foreach(stage RANGE 3)
+    set(part zero_test_optimizers_${device}_${stage})
+    add_library(${part} OBJECT ${zero_tests_dir}/optimizers/run_as.cpp)
+    target_compile_definitions(${part} PRIVATE ZERO_TEST_DEVICE=${device} ZERO_TEST_STAGE=${stage})
+    zero_test_options(${part})
+    list(APPEND libraries ${part})
+  endforeach()
+endforeach()
