@@ -115,6 +115,60 @@ TEST_CASE("the optimizer gets the configuration's numbers") {
                                                             });
 }
 
+TEST_CASE("every type of optimizer gets its numbers") {
+  using All = Menu<Sharded<0>, zero::Fp32, zero::AdamW, zero::Adam, zero::Lamb, zero::Lion,
+                   zero::Adagrad, zero::Sgd>;
+  auto const made = [](std::string const& type, std::string const& params, auto check) {
+    auto const config = resolve(R"("optimizer": {"type": ")" + type +
+                                R"(", "params": {"lr": 0.5, "weight_decay": 0.25)" + params + "}}");
+    bool right = false;
+    zero::dispatch<All>(config, [&]<class O>(auto, auto, O const& o) {
+      CHECK(o.lr == 0.5f);
+      CHECK(o.weight_decay == 0.25f);
+      right = check(o);
+    });
+    CHECK_MESSAGE(right, type);
+  };
+  auto const is = []<class O>(std::type_identity<O>, auto holds) {
+    return [holds]<class Made>(Made const& o) {
+      if constexpr (std::is_same_v<Made, O>) return holds(o);
+      return false;
+    };
+  };
+  made("Adam", R"(, "adam_w_mode": false, "betas": [0.5, 0.75])",
+       is(std::type_identity<zero::Adam>{},
+          [](auto const& o) { return o.beta1 == 0.5f && o.beta2 == 0.75f && o.eps == 1e-8f; }));
+  made("Lamb", R"(, "max_coeff": 0.5, "min_coeff": 0.125)",
+       is(std::type_identity<zero::Lamb>{}, [](auto const& o) {
+         return o.max_coeff == 0.5f && o.min_coeff == 0.125f &&
+                o.correction == zero::LambCorrection::rate;
+       }));
+  made("Lamb", R"(, "bias_correction": false)",
+       is(std::type_identity<zero::Lamb>{}, [](auto const& o) {
+         return o.correction == zero::LambCorrection::none && o.max_coeff == 10;
+       }));
+  made("Lion", "", is(std::type_identity<zero::Lion>{}, [](auto const& o) {
+         return o.beta1 == 0.9f && o.beta2 == 0.999f;
+       }));
+  made("Adagrad", "",
+       is(std::type_identity<zero::Adagrad>{}, [](auto const& o) { return o.eps == 1e-10f; }));
+  made("SGD", R"(, "momentum": 0.5, "nesterov": true)",
+       is(std::type_identity<zero::Sgd>{},
+          [](auto const& o) { return o.momentum == 0.5f && o.dampening == 0 && o.nesterov; }));
+}
+
+// The trajectories themselves stand in tests/optim: here it is which type a name means.
+TEST_CASE(
+    "C13: Adam means AdamW, and with adam_w_mode false the form that adds the decay to the "
+    "gradient") {
+  using Both = Menu<Sharded<0>, zero::Fp32, zero::AdamW, zero::Adam>;
+  CHECK(dispatched<Both>(resolve(R"("optimizer": {"type": "AdamW"})")) == "0 fp32 AdamW");
+  CHECK(dispatched<Both>(resolve(R"("optimizer": {"type": "Adam"})")) == "0 fp32 AdamW");
+  CHECK(dispatched<Both>(
+            resolve(R"("optimizer": {"type": "Adam", "params": {"adam_w_mode": false}})")) ==
+        "0 fp32 Adam");
+}
+
 TEST_CASE("a program may bring its own optimizer, and then alone") {
   using Policies = Menu<Sharded<0>, Sharded<2>, zero::Fp32>;
   auto const run = [](zero::ResolvedConfig const& config) {

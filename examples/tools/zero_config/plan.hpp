@@ -32,18 +32,21 @@ inline Index num_states(std::optional<zero::MenuChoice> const& optimizer) {
 }
 
 /// The facts of a stage and precision, as values.
-inline zero::Facts facts_of(int stage, zero::PrecisionChoice precision, Index states) {
+inline zero::Facts facts_of(int stage, zero::PrecisionChoice precision,
+                            std::optional<zero::MenuChoice> const& optimizer) {
+  Index const states = num_states(optimizer);
+  bool const ratio = optimizer && optimizer->type == "Lamb";
   auto const at_stage = [&]<class R>(R) {
     using namespace zero;
     switch (stage) {
       case 0:
-        return Facts::of<Policies<Sharded<0>, R>>(states);
+        return Facts::of<Policies<Sharded<0>, R>>(states, ratio);
       case 1:
-        return Facts::of<Policies<Sharded<1>, R>>(states);
+        return Facts::of<Policies<Sharded<1>, R>>(states, ratio);
       case 2:
-        return Facts::of<Policies<Sharded<2>, R>>(states);
+        return Facts::of<Policies<Sharded<2>, R>>(states, ratio);
       default:
-        return Facts::of<Policies<Sharded<3>, R>>(states);
+        return Facts::of<Policies<Sharded<3>, R>>(states, ratio);
     }
   };
   if (precision == zero::PrecisionChoice::bf16) return at_stage(zero::Bf16Mixed{});
@@ -60,7 +63,7 @@ inline Planned plan_stage(zero::ResolvedConfig config, zero::Units const& units,
   config.stage = stage;
   zero::RunOptions const run = zero::run_options(config, units);
   zero::Schedule const schedule = zero::default_schedule(static_cast<int>(units.size()));
-  zero::Facts const facts = facts_of(stage, config.precision, num_states(config.optimizer));
+  zero::Facts const facts = facts_of(stage, config.precision, config.optimizer);
   return {zero::plan_memory(units, schedule, config.world_size, facts, run.options),
           zero::plan_wire_elements(units, schedule, config.world_size, facts, run.options,
                                    config.gradient_accumulation_steps)};

@@ -4,7 +4,12 @@
 // joins a menu by one of his.
 
 #include <zero/config/schedule_choice.hpp>
+#include <zero/optim/adagrad.hpp>
+#include <zero/optim/adam.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/lamb.hpp>
+#include <zero/optim/lion.hpp>
+#include <zero/optim/sgd.hpp>
 
 #include <string>
 #include <string_view>
@@ -45,10 +50,13 @@ inline bool cycles_momentum(ResolvedConfig const& config) {
 
 }  // namespace detail
 
+/// DeepSpeed's AdamW, and its Adam unless adam_w_mode is false.
 template <>
 struct FromConfig<AdamW> {
-  static constexpr std::string_view name = "AdamW";
+  static constexpr std::string_view name = "AdamW";  ///< in messages
+  /// Whether the section means this type.
   static bool takes(MenuChoice const& c) { return detail::decays_apart(c); }
+  /// With the section's numbers and the schedule's rate.
   static AdamW make(MenuChoice const& c, ScheduleChoice const& s) {
     return {.lr = static_cast<float>(s.lr),
             .beta1 = detail::beta_of(c, 0),
@@ -59,11 +67,98 @@ struct FromConfig<AdamW> {
   }
 };
 
+/// DeepSpeed's Adam with adam_w_mode false.
+template <>
+struct FromConfig<Adam> {
+  static constexpr std::string_view name = "Adam";  ///< in messages
+  /// Whether the section means this type.
+  static bool takes(MenuChoice const& c) { return c.type == "Adam" && !detail::decays_apart(c); }
+  /// With the section's numbers and the schedule's rate.
+  static Adam make(MenuChoice const& c, ScheduleChoice const& s) {
+    return {.lr = static_cast<float>(s.lr),
+            .beta1 = detail::beta_of(c, 0),
+            .beta2 = detail::beta_of(c, 1),
+            .eps = detail::float_of(c, "eps"),
+            .weight_decay = detail::float_of(c, "weight_decay"),
+            .schedule = s.schedule};
+  }
+};
+
+/// DeepSpeed's Lamb, whose bias correction is one of the rate.
+template <>
+struct FromConfig<Lamb> {
+  static constexpr std::string_view name = "Lamb";  ///< in messages
+  /// Whether the section means this type.
+  static bool takes(MenuChoice const& c) { return c.type == "Lamb"; }
+  /// With the section's numbers and the schedule's rate.
+  static Lamb make(MenuChoice const& c, ScheduleChoice const& s) {
+    return {.lr = static_cast<float>(s.lr),
+            .beta1 = detail::beta_of(c, 0),
+            .beta2 = detail::beta_of(c, 1),
+            .eps = detail::float_of(c, "eps"),
+            .weight_decay = detail::float_of(c, "weight_decay"),
+            .min_coeff = detail::float_of(c, "min_coeff"),
+            .max_coeff = detail::float_of(c, "max_coeff"),
+            .correction = c.flag("bias_correction") ? LambCorrection::rate : LambCorrection::none,
+            .schedule = s.schedule};
+  }
+};
+
+/// DeepSpeed's Lion, with sign(0) = 0.
+template <>
+struct FromConfig<Lion> {
+  static constexpr std::string_view name = "Lion";  ///< in messages
+  /// Whether the section means this type.
+  static bool takes(MenuChoice const& c) { return c.type == "Lion"; }
+  /// With the section's numbers and the schedule's rate.
+  static Lion make(MenuChoice const& c, ScheduleChoice const& s) {
+    return {.lr = static_cast<float>(s.lr),
+            .beta1 = detail::beta_of(c, 0),
+            .beta2 = detail::beta_of(c, 1),
+            .weight_decay = detail::float_of(c, "weight_decay"),
+            .schedule = s.schedule};
+  }
+};
+
+/// Adagrad; with weight decay torch's, not DeepSpeed's.
+template <>
+struct FromConfig<Adagrad> {
+  static constexpr std::string_view name = "Adagrad";  ///< in messages
+  /// Whether the section means this type.
+  static bool takes(MenuChoice const& c) { return c.type == "Adagrad"; }
+  /// With the section's numbers and the schedule's rate.
+  static Adagrad make(MenuChoice const& c, ScheduleChoice const& s) {
+    return {.lr = static_cast<float>(s.lr),
+            .eps = detail::float_of(c, "eps"),
+            .weight_decay = detail::float_of(c, "weight_decay"),
+            .schedule = s.schedule};
+  }
+};
+
+/// torch's SGD.
+template <>
+struct FromConfig<Sgd> {
+  static constexpr std::string_view name = "Sgd";  ///< in messages
+  /// Whether the section means this type.
+  static bool takes(MenuChoice const& c) { return c.type == "SGD"; }
+  /// With the section's numbers and the schedule's rate.
+  static Sgd make(MenuChoice const& c, ScheduleChoice const& s) {
+    return {.lr = static_cast<float>(s.lr),
+            .momentum = detail::float_of(c, "momentum"),
+            .dampening = detail::float_of(c, "dampening"),
+            .weight_decay = detail::float_of(c, "weight_decay"),
+            .nesterov = c.flag("nesterov"),
+            .schedule = s.schedule};
+  }
+};
+
 /// Where OneCycle moves the momentum, the optimizer's beta1 follows and beta2 is 0.99.
 template <class O>
 struct FromConfig<CycledMomentum<O>> {
-  static constexpr std::string_view name = "an optimizer whose momentum cycles";
+  static constexpr std::string_view name = "an optimizer whose momentum cycles";  ///< in messages
+  /// As the optimizer without.
   static bool takes(MenuChoice const& c) { return FromConfig<O>::takes(c); }
+  /// As the optimizer without, and its momentum. @pre the schedule has one
   static CycledMomentum<O> make(MenuChoice const& c, ScheduleChoice const& s) {
     O inner = FromConfig<O>::make(c, s);
     inner.beta2 = static_cast<float>(cycled_beta2);
