@@ -5,6 +5,7 @@
 
 #include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
+#include <gpt2/config_file.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
@@ -99,6 +100,12 @@ int run(std::span<char const* const> arguments) {
       return 0;
     }
     take_place(settings, place);
+    if (!settings.config.empty() || !settings.arguments.empty()) {
+      for (std::string const& warning : apply_config(settings)) {
+        if (speaks) std::cerr << "warning: " << warning << "\n";
+      }
+      check(settings);
+    }
     check_memory(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";

@@ -24,6 +24,7 @@ namespace gpt2 {
 
 /// The library's options of a run.
 inline zero::Options options_of(Settings const& s) {
+  if (s.configured) return s.configured->options;
   return {.accumulation = s.accumulation,
           .clip = 1.0f,
           .reduction = s.reduction,
@@ -35,6 +36,7 @@ inline zero::Options options_of(Settings const& s) {
 
 /// AdamW with the schedule that is asked for.
 inline zero::AdamW optimizer_of(Settings const& s) {
+  if (s.configured) return s.configured->optimizer;
   return {.lr = static_cast<float>(s.learning_rate),
           .beta2 = 0.99f,
           .weight_decay = 0.1f,

@@ -2,6 +2,7 @@
 #pragma once
 // What a run of the program gpt2 is told.
 
+#include <zero/optim/adamw.hpp>
 #include <zero/optim/warmup.hpp>
 #include <zero/policy/options.hpp>
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace gpt2 {
 
@@ -50,6 +52,12 @@ struct LossScaleSettings {
   std::optional<Index> hysteresis{};
 };
 
+/// What a DeepSpeed configuration decides in place of flags.
+struct Configured {
+  zero::Options options{};
+  zero::AdamW optimizer{};
+};
+
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
   int stage = 3;
@@ -69,9 +77,13 @@ struct Settings {
   LossScaleSettings loss_scale{};
   int prefetch = 1;
   Index bucket = 0;
-  std::string text{};     ///< file to train on; empty: the fortunes
-  std::string metrics{};  ///< file for a row a step; empty: none
-  bool json = false;      ///< end with a line of JSON
+  std::string text{};                      ///< file to train on; empty: the fortunes
+  std::string metrics{};                   ///< file for a row a step; empty: none
+  std::string config{};                    ///< DeepSpeed's JSON in place of flags; empty: none
+  std::string arguments{};                 ///< training arguments beside it
+  std::vector<std::string> given{};        ///< flags that were given
+  std::optional<Configured> configured{};  ///< what --config decides
+  bool json = false;                       ///< end with a line of JSON
   bool help = false;
 
   /// Steps that this run makes.

@@ -12,10 +12,10 @@ namespace zero {
 
 /// A configuration of accelerate with distributed_type DEEPSPEED.
 struct AccelerateConfig {
-  ConfigSource source{};  ///< the DeepSpeed configuration: a file that it names, or what it holds
-  Index num_processes = 1;
-  Index num_machines = 1;
-  Index machine_rank = 0;
+  ConfigSource source{};    ///< the DeepSpeed configuration: a file that it names, or what it holds
+  Index num_processes = 1;  ///< on all machines: the world
+  Index num_machines = 1;   ///< that share them evenly
+  Index machine_rank = 0;   ///< this one among them
   std::optional<std::string> mixed_precision{};  ///< "no", "fp16", "bf16"
 };
 
@@ -151,6 +151,8 @@ inline boost::json::object inline_config(boost::json::object const& values) {
 }  // namespace detail
 
 /// Reads accelerate's settings. Problems and warnings are added to `findings`.
+/// @param file what the YAML holds
+/// @param findings gets problems and warnings
 /// @param folder of the file: a name in it that is relative is looked for where the program runs,
 /// then there
 inline AccelerateConfig read_accelerate(boost::json::object const& file,
@@ -203,6 +205,8 @@ inline AccelerateConfig read_accelerate(boost::json::object const& file,
 }
 
 /// Resolves the DeepSpeed configuration of an accelerate configuration, over its num_processes.
+/// @param accelerate as read_accelerate gives it
+/// @param form of the DeepSpeed file
 /// @param arguments as load_config; their `deepspeed` does not count beside accelerate's file,
 /// which one warning says; what they leave open of the precision, mixed_precision says
 /// @param world 0: accelerate's; another that differs from it is refused

@@ -91,7 +91,7 @@ class YamlToJson {
 
 }  // namespace detail
 
-/// Reads YAML text as one JSON object.
+/// Reads YAML text as one JSON object; nothing where it is none, which `findings` says.
 inline std::optional<boost::json::object> read_yaml(std::string const& text, Findings& findings) {
   constexpr std::size_t longest = std::size_t{1} << 20;
   if (text.size() > longest) {
@@ -113,7 +113,9 @@ inline std::optional<boost::json::object> read_yaml(std::string const& text, Fin
 }
 
 /// Resolves the configuration of a file that `accelerate config` has written.
-/// @param arguments, world as load_accelerate
+/// @param path of the YAML
+/// @param arguments,world as load_accelerate
+/// @param form of the DeepSpeed file
 /// @throws ConfigError with every problem
 inline ResolvedConfig load_accelerate_file(std::filesystem::path const& path,
                                            TrainingArguments const* arguments = nullptr,

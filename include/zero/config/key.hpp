@@ -43,68 +43,81 @@ enum class Auto {
 
 /// A row of the tables. Built as whole("a.b", "5").at_least(1).drives("...").
 struct Key {
-  std::string_view path;  ///< from the top, joined by points
-  KeyType type;
+  std::string_view path;      ///< from the top, joined by points
+  KeyType type;               ///< what it may hold
   std::string_view fallback;  ///< DeepSpeed's default as JSON; "null": none; "": must be given
-  KeyStatus status = KeyStatus::honoured;
+  KeyStatus status = KeyStatus::honoured;  ///< what becomes of it
   std::string_view what{};     ///< what it drives, why it is harmless, or why it is refused
   std::string_view choices{};  ///< of a choice: words with blanks between them
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;  ///< low itself is out
-  bool below_high = false;
-  std::string_view unit{};
-  Auto automatic = Auto::none;
+  double low = -std::numeric_limits<double>::infinity();  ///< of numbers
+  double high = std::numeric_limits<double>::infinity();  ///< of numbers
+  bool above_low = false;                                 ///< low itself is out
+  bool below_high = false;                                ///< high itself is out
+  std::string_view unit{};                                ///< what a number counts
+  Auto automatic = Auto::none;                            ///< the rule for "auto"
   std::string_view of{};  ///< types of optimizer or scheduler that have it, with blanks between
   bool switched = false;  ///< a section of another system: its inside counts only while `enabled`
   std::string_view translated{};  ///< the key's other spelling leads here
   bool deprecated = false;        ///< and using it is worth a warning
 
+  /// With a lowest value.
   constexpr Key at_least(double value) const {
     Key k = *this;
     k.low = value;
     return k;
   }
+  /// With a value below the lowest.
   constexpr Key above(double value) const {
     Key k = at_least(value);
     k.above_low = true;
     return k;
   }
+  /// With a highest value.
   constexpr Key at_most(double value) const {
     Key k = *this;
     k.high = value;
     return k;
   }
+  /// With a value above the highest.
   constexpr Key below(double value) const {
     Key k = at_most(value);
     k.below_high = true;
     return k;
   }
+  /// With what a number counts.
   constexpr Key counts(std::string_view name) const {
     Key k = *this;
     k.unit = name;
     return k;
   }
+  /// With a rule for "auto".
   constexpr Key filled(Auto rule) const {
     Key k = *this;
     k.automatic = rule;
     return k;
   }
+  /// For these types of optimizer or scheduler alone.
   constexpr Key only(std::string_view types) const {
     Key k = *this;
     k.of = types;
     return k;
   }
+  /// Honoured.
   constexpr Key drives(std::string_view text) const { return state(KeyStatus::honoured, text); }
+  /// Accepted.
   constexpr Key harmless(std::string_view text) const { return state(KeyStatus::accepted, text); }
+  /// Refused.
   constexpr Key refused(std::string_view text) const { return state(KeyStatus::refused, text); }
+  /// Another system's section.
   constexpr Key only_if_enabled() const {
     Key k = *this;
     k.switched = true;
     return k;
   }
 
+  /// Whether an absent key has a value.
   constexpr bool has_default() const { return !fallback.empty(); }
+  /// Whether null means not given.
   constexpr bool may_be_null() const { return fallback == "null"; }
   /// The last part of the path.
   constexpr std::string_view name() const {

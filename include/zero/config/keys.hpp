@@ -34,6 +34,8 @@ inline std::vector<Key> const& all_keys() {
   return all;
 }
 
+/// The row of a key.
+/// @param path from the top
 /// @param type of the optimizer or scheduler that a key in its params belongs to
 /// @return null where there is none
 inline Key const* find_key(std::string_view path, std::string_view type = {}) {

@@ -17,11 +17,11 @@ namespace zero {
 
 /// A configuration in a file.
 struct ConfigFile {
-  std::filesystem::path path;
+  std::filesystem::path path;  ///< of a regular file
 };
 /// A configuration as text.
 struct ConfigText {
-  std::string text;
+  std::string text;  ///< one JSON object
 };
 /// What a configuration, or arguments, are read from. Every one behaves alike; an object cannot
 /// hold what only a text can get wrong.
@@ -79,8 +79,8 @@ inline std::optional<boost::json::object> read_source(ConfigSource const& source
 
 /// Arguments as read, with what there was to say about them.
 struct LoadedArguments {
-  TrainingArguments arguments{};
-  std::vector<std::string> warnings{};
+  TrainingArguments arguments{};        ///< as given
+  std::vector<std::string> warnings{};  ///< about them
 };
 
 /// Reads training arguments.
@@ -96,6 +96,8 @@ inline LoadedArguments load_arguments(ConfigSource const& source,
 }
 
 /// Resolves a configuration. Needs no policy that is compiled, no tier that is built and no disk.
+/// @param source the configuration
+/// @param form of a text
 /// @param arguments fill "auto" and absent sections; null: "auto" is refused
 /// @param world ranks that samples are divided over, at least 1
 /// @throws ConfigError with every problem of file and arguments; nothing has been built then
@@ -109,7 +111,7 @@ inline ResolvedConfig load_config(ConfigSource const& source,
   if (arguments != nullptr) checked = read_arguments(arguments_json(*arguments), findings);
   auto const object = detail::read_source(source, form, findings);
   if (!object || world < 1) findings.raise();
-  ConfigValues values;
+  detail::ConfigValues values;
   detail::Judge(findings, values)(*object);
   detail::Resolver(findings, values, checked ? &*checked : nullptr, world)();
   findings.raise();

@@ -15,21 +15,23 @@ namespace zero {
 struct Problem {
   std::string
       path;  ///< "zero_optimization.stage", or "line 8, column 16" of a text that is no JSON
-  std::string found;
-  std::string expected;
+  std::string found;     ///< as it stands there
+  std::string expected;  ///< what would be right
 
   /// "path: found ...; expected ...", on one line.
   std::string text() const { return path + ": found " + found + "; expected " + expected; }
+  /// Equal in all three.
   friend bool operator==(Problem const&, Problem const&) = default;
 };
 
 /// A configuration that cannot be met. what() has one line a problem, in the order in which they
 /// were found: file order for what one key says, then what keys say together.
 struct ConfigError : InvalidArgument {
+  /// @param all at least one
   explicit ConfigError(std::vector<Problem> all)
       : InvalidArgument(lines(all)), problems(std::move(all)) {}
 
-  std::vector<Problem> problems;
+  std::vector<Problem> problems;  ///< one at least
 
  private:
   static std::string lines(std::vector<Problem> const& all) {
@@ -42,6 +44,10 @@ struct ConfigError : InvalidArgument {
 /// What a reading has to say: problems, which refuse the configuration, and warnings, which do not.
 class Findings {
  public:
+  /// Keeps a problem; as a message it is one line.
+  /// @param path where
+  /// @param found what stands there
+  /// @param expected what would be right
   void refuse(std::string const& path, std::string const& found, std::string const& expected) {
     if (full()) return;
     problems_.push_back(
@@ -59,7 +65,9 @@ class Findings {
   }
   /// So many problems that further ones are not kept: no file that people write has them.
   bool full() const { return problems_.size() >= 1000; }
+  /// In the order in which they were found.
   std::vector<Problem> const& problems() const { return problems_; }
+  /// Likewise.
   std::vector<std::string> const& warnings() const { return warnings_; }
 
   /// @throws ConfigError with all problems so far, where there are any

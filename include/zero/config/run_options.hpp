@@ -15,8 +15,8 @@ namespace zero {
 
 /// Options for a model, and what there was to say about it.
 struct RunOptions {
-  Options options{};
-  std::vector<std::string> warnings{};
+  Options options{};                    ///< for the trainer
+  std::vector<std::string> warnings{};  ///< about sizes that act as others
 };
 
 /// The loss scale of a configuration; 1 where it is not fp16.

@@ -15,8 +15,8 @@ namespace zero {
 
 /// What an optimizer needs of a schedule: lr x schedule.factor(t) is the rate of update t.
 struct ScheduleChoice {
-  double lr = 0;
-  LearningRate schedule{};
+  double lr = 0;                       ///< the peak, of which the schedule is a multiple
+  LearningRate schedule{};             ///< by the number of the update
   std::optional<Momentum> momentum{};  ///< OneCycle's, for optimizers with betas
 };
 
@@ -44,6 +44,7 @@ inline double part_of(double value, double whole, char const* key) {
 }  // namespace detail
 
 /// The schedule of a configuration; a constant rate where it has none.
+/// @param config resolved
 /// @param lr of the optimizer, where the configuration does not say it
 /// @throws ConfigError where no rate is known; InvalidArgument as LearningRate
 inline ScheduleChoice schedule_of(ResolvedConfig const& config, std::optional<double> lr = {}) {

@@ -17,30 +17,30 @@ namespace zero {
 struct TrainingArguments {
   std::optional<Index> per_device_train_batch_size{};  ///< samples of one rank's micro-batch
   std::optional<Index> gradient_accumulation_steps{};  ///< micro-batches of an update
-  std::optional<double> learning_rate{};
-  std::optional<double> adam_beta1{};
-  std::optional<double> adam_beta2{};
-  std::optional<double> adam_epsilon{};
-  std::optional<double> weight_decay{};
-  std::optional<double> max_grad_norm{};
-  std::optional<bool> fp16{};
-  std::optional<bool> bf16{};
-  std::optional<bool> fp16_full_eval{};
-  std::optional<bool> bf16_full_eval{};
+  std::optional<double> learning_rate{};               ///< peak of the rate
+  std::optional<double> adam_beta1{};                  ///< of AdamW, Lion
+  std::optional<double> adam_beta2{};                  ///< of AdamW, Lion
+  std::optional<double> adam_epsilon{};                ///< of AdamW
+  std::optional<double> weight_decay{};                ///< decoupled
+  std::optional<double> max_grad_norm{};               ///< largest L2 norm; 0: none
+  std::optional<bool> fp16{};                          ///< off where unset and bf16 is on
+  std::optional<bool> bf16{};                          ///< off where unset and fp16 is on
+  std::optional<bool> fp16_full_eval{};                ///< as fp16
+  std::optional<bool> bf16_full_eval{};                ///< as bf16
   std::optional<std::string> optim{};  ///< adamw_torch and its kin, sgd, adagrad, lion_32bit
-  std::optional<std::string> lr_scheduler_type{};  ///< unset: linear
-  std::optional<boost::json::object> lr_scheduler_kwargs{};
-  std::optional<Index> warmup_steps{};
+  std::optional<std::string> lr_scheduler_type{};            ///< unset: linear
+  std::optional<boost::json::object> lr_scheduler_kwargs{};  ///< its further numbers
+  std::optional<Index> warmup_steps{};                       ///< updates
   std::optional<double> warmup_ratio{};  ///< of all updates, rounded up; warmup_steps above 0 wins
   std::optional<Index> max_steps{};      ///< updates; not above 0: num_train_epochs says them
-  std::optional<double> num_train_epochs{};
-  std::optional<Index> num_train_samples{};  ///< size of the data set
-  std::optional<std::uint64_t> seed{};
-  std::optional<Index> hidden_size{};      ///< of the model
-  std::optional<std::string> deepspeed{};  ///< path of the configuration
-  std::optional<bool> save_only_model{};
-  std::optional<bool> load_best_model_at_end{};
-  std::optional<bool> save_on_each_node{};
+  std::optional<double> num_train_epochs{};      ///< needs num_train_samples
+  std::optional<Index> num_train_samples{};      ///< size of the data set
+  std::optional<std::uint64_t> seed{};           ///< of initial values
+  std::optional<Index> hidden_size{};            ///< of the model
+  std::optional<std::string> deepspeed{};        ///< path of the configuration
+  std::optional<bool> save_only_model{};         ///< without optimizer state
+  std::optional<bool> load_best_model_at_end{};  ///< not beside save_only_model
+  std::optional<bool> save_on_each_node{};       ///< of no effect
 };
 
 namespace detail {
@@ -161,7 +161,8 @@ inline bool is_off(boost::json::value const& v) {
 
 }  // namespace detail
 
-/// Reads arguments. Problems have paths "arguments.NAME". null means not given.
+/// Reads arguments; `findings` gets problems and warnings. Problems have paths "arguments.NAME".
+/// null means not given.
 inline TrainingArguments read_arguments(boost::json::object const& object, Findings& findings) {
   TrainingArguments arguments;
   std::string harmless;

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace zero {
+namespace zero::detail {
 
 /// The value of one key.
 struct ConfigValue {
@@ -113,4 +113,4 @@ inline void put_at(boost::json::object& object, std::string_view path, boost::js
   (*here)[path] = std::move(value);
 }
 
-}  // namespace zero
+}  // namespace zero::detail
