@@ -40,7 +40,8 @@ struct Parts {
   using Context = zero::Context<C, P>;
 
   Parts(EqualUnits const& model, C const& communicator, zero::Options const& options)
-      : context(zero::describe(model), communicator, zero::AdamW::num_states, options),
+      : context(zero::describe(model), communicator, zero::Facts::of<P>(zero::AdamW::num_states),
+                options),
         parameters(context),
         gradients(context),
         state(context, zero::AdamW{}) {}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW on the host against the bandwidth of the same mix of streams: four rows of floats read and
 // three of them written, 28 bytes a parameter, with one thread and with all. The ceiling is a loop
-// that adds the fourth row to the other three.
+// that mixes the fourth row into the other three, over memory of its own.
 #include <zero/device/host_elementwise.hpp>
 #include <zero/optim/adamw.hpp>
 
 #include <bench/harness.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,20 +35,28 @@ struct Rows {
         }
       });
     }
+    words.reset(new std::uint32_t[at(4 * n)]);
+    workers.run(n, [&](Index begin, Index end) {
+      for (Index k = 0; k < 4; ++k) {
+        for (Index i = begin; i < end; ++i)
+          words[at(k * n + i)] = static_cast<std::uint32_t>(i * k);
+      }
+    });
   }
 
   Index elements;
   std::unique_ptr<float[]> weights, states, gradients;
+  std::unique_ptr<std::uint32_t[]> words;  ///< four rows
   std::vector<zero::bf16> short_gradients, rounded;
 };
 
-/// The ceiling's loop.
-void add_row(float* __restrict a, float* __restrict b, float* __restrict c,
-             float const* __restrict d, Index n) {
+/// The ceiling's loop: words, so that no value is dearer than another.
+void mix_row(std::uint32_t* __restrict a, std::uint32_t* __restrict b, std::uint32_t* __restrict c,
+             std::uint32_t const* __restrict d, Index n) {
   for (Index i = 0; i < n; ++i) {
-    a[i] += d[i];
-    b[i] += d[i];
-    c[i] += d[i];
+    a[i] ^= d[i];
+    b[i] ^= d[i];
+    c[i] ^= d[i];
   }
 }
 
@@ -73,8 +82,11 @@ void update(Host& device, Rows& rows, G const* gradients, P* rounded, zero::Deci
 int main(int argc, char** argv) {
   bench::Harness harness(argc, argv, "update",
                          "AdamW on the host against the bandwidth of the same mix of streams");
-  Index const n = zero::round_up(
-      harness.number("elements", Index{1} << 25, "parameters, 16 bytes of memory each"), 1024);
+  // Rows a multiple of 4096 bytes apart would meet in the same sets of the cache.
+  Index const n =
+      zero::round_up(
+          harness.number("elements", Index{1} << 25, "parameters, 36 bytes of memory each"), 1024) +
+      192;
   int const all = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   // At least 0.85 of the ceiling's speed.
   double const at_most = 1 / 0.85;
@@ -97,8 +109,8 @@ int main(int argc, char** argv) {
       zero::HostWorkers workers(threads);
       measure([&] {
         workers.run(n, [&](Index begin, Index end) {
-          add_row(r.weights.get() + begin, r.states.get() + begin, r.states.get() + n + begin,
-                  r.gradients.get() + begin, end - begin);
+          std::uint32_t* const words = r.words.get() + begin;
+          mix_row(words, words + n, words + 2 * n, words + 3 * n, end - begin);
         });
       });
       measure.fact("bytes", 28 * n);

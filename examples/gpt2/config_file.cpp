@@ -8,7 +8,7 @@
 
 #include <zero/config.hpp>
 
-#include <gpt2/preflight.hpp>
+#include <gpt2/optimizer.hpp>
 #include <gpt2/units.hpp>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace gpt2 {
 namespace {
 
 using Menu = zero::Menu<zero::Sharded<0>, zero::Sharded<1>, zero::Sharded<2>, zero::Sharded<3>,
-                        zero::Fp32, zero::Bf16Mixed, zero::Fp16Mixed, zero::AdamW>;
+                        zero::Fp32, zero::Bf16Mixed, zero::Fp16Mixed, zero::AdamW, zero::Adam,
+                        zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>;
 
 void refuse_beside(Settings const& s, std::initializer_list<std::string_view> flags) {
   for (std::string_view flag : flags) {
@@ -57,16 +58,22 @@ std::optional<zero::TrainingArguments> read_arguments(Settings& s,
 }
 
 /// This program's own optimizer, under the configuration's schedule where it has one.
-zero::AdamW own_optimizer(Settings const& s, zero::ResolvedConfig const& config) {
-  zero::AdamW optimizer = optimizer_of(s);
-  if (!config.scheduler) return optimizer;
-  zero::ScheduleChoice const choice = zero::schedule_of(config, s.learning_rate);
-  if (choice.momentum)
-    throw zero::ConfigError({{"scheduler.params.cycle_momentum", "true",
-                              "false: this program compiles no momentum that cycles"}});
-  optimizer.lr = static_cast<float>(choice.lr);
-  optimizer.schedule = choice.schedule;
-  return optimizer;
+decltype(Configured::optimizer) own_optimizer(Settings const& s,
+                                              zero::ResolvedConfig const& config) {
+  decltype(Configured::optimizer) own;
+  with_optimizer(s, [&](auto optimizer) {
+    if (config.scheduler) {
+      zero::ScheduleChoice const choice =
+          zero::schedule_of(config, static_cast<double>(optimizer.lr));
+      if (choice.momentum)
+        throw zero::ConfigError({{"scheduler.params.cycle_momentum", "true",
+                                  "false: this program compiles no momentum that cycles"}});
+      optimizer.lr = static_cast<float>(choice.lr);
+      optimizer.schedule = choice.schedule;
+    }
+    own = optimizer;
+  });
+  return own;
 }
 
 }  // namespace
@@ -101,11 +108,13 @@ std::vector<std::string> apply_config(Settings& s) {
   run.options.seed = s.seed;
   Configured configured{run.options, {}};
   if (config.optimizer) {
-    zero::dispatch<Menu>(config,
-                         [&](auto, auto, zero::AdamW const& o) { configured.optimizer = o; });
+    zero::dispatch<Menu>(
+        config, [&](auto, auto, auto const& optimizer) { configured.optimizer = optimizer; });
   } else {
     configured.optimizer = own_optimizer(s, config);
-    zero::dispatch<Menu>(config, configured.optimizer, [](auto, auto, zero::AdamW const&) {});
+    std::visit(
+        [&](auto const& own) { zero::dispatch<Menu>(config, own, [](auto, auto, auto const&) {}); },
+        configured.optimizer);
   }
   s.configured = configured;
   return warnings;

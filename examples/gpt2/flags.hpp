@@ -148,8 +148,10 @@ inline std::vector<Flag> const& all_flags() {
       whole<std::uint64_t>("--seed", "of initial values, order of samples and generated text", 0,
                            std::numeric_limits<std::uint64_t>::max(),
                            [](S& s, std::uint64_t v) { s.seed = v; }),
-      real("--lr", "learning rate after the warm-up", 0, 1000,
-           [](S& s, double v) { s.learning_rate = v; }),
+      {"--lr", "X", "learning rate after the warm-up; else one that suits the optimizer",
+       [](S& s, std::string const& text) {
+         s.learning_rate = detail::number<double>("--lr", text, 0, 1000, "a number from 0 to 1000");
+       }},
       choice<Scheduler>("--scheduler", "course of the learning rate; linear if not given",
                         {{"constant", Scheduler::constant},
                          {"constant-with-warmup", Scheduler::constant_with_warmup},
@@ -190,6 +192,14 @@ inline std::vector<Flag> const& all_flags() {
                    [](S& s, Index v) { s.loss_scale.window = v; }),
       whole<Index>("--hysteresis", "overflows until it halves", 1, 1'000'000'000,
                    [](S& s, Index v) { s.loss_scale.hysteresis = v; }),
+      choice<OptimizerName>("--optimizer", "what makes an update of a gradient",
+                            {{"adamw", OptimizerName::adamw},
+                             {"adam", OptimizerName::adam},
+                             {"lamb", OptimizerName::lamb},
+                             {"lion", OptimizerName::lion},
+                             {"adagrad", OptimizerName::adagrad},
+                             {"sgd", OptimizerName::sgd}},
+                            [](S& s, OptimizerName v) { s.optimizer = v; }),
       whole<int>("--prefetch", "visits by which stage 3 gathers ahead", 0, 64,
                  [](S& s, int v) { s.prefetch = v; }),
       whole<Index>(

@@ -2,7 +2,6 @@
 #pragma once
 // What a run will need, told and judged before anything is allocated.
 
-#include <zero/optim/adamw.hpp>
 #include <zero/policy/options.hpp>
 #include <zero/policy/policies.hpp>
 #include <zero/report/memory_table.hpp>
@@ -12,6 +11,7 @@
 
 #include <gpt2/activations.hpp>
 #include <gpt2/flags.hpp>
+#include <gpt2/optimizer.hpp>
 #include <gpt2/rate.hpp>
 #include <gpt2/settings.hpp>
 #include <gpt2/units.hpp>
@@ -34,15 +34,6 @@ inline zero::Options options_of(Settings const& s) {
           .seed = s.seed};
 }
 
-/// AdamW with the schedule that is asked for.
-inline zero::AdamW optimizer_of(Settings const& s) {
-  if (s.configured) return s.configured->optimizer;
-  return {.lr = static_cast<float>(s.learning_rate),
-          .beta2 = 0.99f,
-          .weight_decay = 0.1f,
-          .schedule = rate_of(s)};
-}
-
 namespace detail {
 
 template <int Stage>
@@ -61,18 +52,16 @@ zero::Facts facts_of(Precision precision) {
 
 }  // namespace detail
 
-/// The facts of a stage with AdamW.
-inline zero::Facts facts_of(int stage, Precision precision) {
-  switch (stage) {
-    case 0:
-      return detail::facts_of<0>(precision);
-    case 1:
-      return detail::facts_of<1>(precision);
-    case 2:
-      return detail::facts_of<2>(precision);
-    default:
-      return detail::facts_of<3>(precision);
-  }
+/// The facts of a stage with the settings' precision and optimizer.
+inline zero::Facts facts_of(Settings const& s, int stage) {
+  auto const of_stage = {detail::facts_of<0>, detail::facts_of<1>, detail::facts_of<2>,
+                         detail::facts_of<3>};
+  zero::Facts facts = std::data(of_stage)[stage](s.precision);
+  with_optimizer(s, [&]<class O>(O const&) {
+    facts.num_states = O::num_states;
+    facts.has_trust_ratio = zero::HasTrustRatio<O>;
+  });
+  return facts;
 }
 
 /// Plans of stages 0 to 3.
@@ -80,7 +69,7 @@ inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s) {
   std::array<zero::MemoryPlan, 4> plans;
   for (int stage = 0; stage < 4; ++stage) {
     plans[at(stage)] = zero::plan_memory(units_of(s.size), schedule_of(s.size), s.ranks,
-                                         facts_of(stage, s.precision), options_of(s));
+                                         facts_of(s, stage), options_of(s));
   }
   return plans;
 }
@@ -88,7 +77,7 @@ inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s) {
 /// Elements of parameters and gradients that a rank sends in a step.
 inline Index planned_wire_elements(Settings const& s) {
   return zero::plan_wire_elements(units_of(s.size), schedule_of(s.size), s.ranks,
-                                  facts_of(s.stage, s.precision), options_of(s), s.accumulation);
+                                  facts_of(s, s.stage), options_of(s), s.accumulation);
 }
 
 /// The plans side by side, with an arrow at the stage that runs.
@@ -116,7 +105,7 @@ inline double needed_bytes(Settings const& s) {
       12 * layers * width * width + d(s.size.vocabulary + s.size.context) * width;
   double const block = rows * (15 * width + d(s.size.heads) * d(s.size.context));
   double const activations = layers * block + rows * (8 * width + d(s.size.vocabulary));
-  // Two bytes each for 16-bit parameters and gradients, twelve for master weights and AdamW;
+  // Two bytes each for 16-bit parameters and gradients, twelve for master weights and two states;
   // sharded, a rank's part.
   double const shared = s.stage == 0 ? 0 : 12 * parameters / s.ranks;
   double const own = s.stage == 0   ? 16 * parameters

@@ -2,7 +2,12 @@
 #pragma once
 // What a run of the program gpt2 is told.
 
+#include <zero/optim/adagrad.hpp>
+#include <zero/optim/adam.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/lamb.hpp>
+#include <zero/optim/lion.hpp>
+#include <zero/optim/sgd.hpp>
 #include <zero/optim/warmup.hpp>
 #include <zero/policy/options.hpp>
 
@@ -11,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace gpt2 {
@@ -52,10 +58,13 @@ struct LossScaleSettings {
   std::optional<Index> hysteresis{};
 };
 
+enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
+
 /// What a DeepSpeed configuration decides in place of flags.
 struct Configured {
   zero::Options options{};
-  zero::AdamW optimizer{};
+  std::variant<zero::AdamW, zero::Adam, zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>
+      optimizer{};
 };
 
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
@@ -72,7 +81,8 @@ struct Settings {
   Precision precision = Precision::bf16;
   Configuration size{};
   std::uint64_t seed = 1;
-  double learning_rate = 6e-3;
+  OptimizerName optimizer = OptimizerName::adamw;
+  std::optional<double> learning_rate{};  ///< unset: the optimizer's own
   RateSettings rate{};
   LossScaleSettings loss_scale{};
   int prefetch = 1;

@@ -25,16 +25,16 @@ namespace gpt2 {
 namespace detail {
 
 /// One rank's part of a run.
-template <class Sharding, class PrecisionPolicy, zero::Communicator C>
+template <class Sharding, class PrecisionPolicy, zero::Communicator C, zero::Optimizer O>
 class Rank {
  public:
-  Rank(C communicator, Settings const& settings, Text const& text)
+  Rank(C communicator, O const& optimizer, Settings const& settings, Text const& text)
       : settings_(settings),
         batches_(text.training, text.validation, batch_shape(settings, communicator.rank()),
                  settings.seed),
         communicator_(std::move(communicator), log_),
-        trainer_(Gpt2(settings.size), communicator_, optimizer_of(settings), options_of(settings),
-                 Sharding{}, PrecisionPolicy{}) {}
+        trainer_(Gpt2(settings.size), communicator_, optimizer, options_of(settings), Sharding{},
+                 PrecisionPolicy{}) {}
 
   Outcome run(zero::Metrics* metrics, zero::StopSignal const& stop) {
     std::optional<zero::Progress> progress;
@@ -68,8 +68,8 @@ class Rank {
   }
 
  private:
-  using Trainer = zero::Trainer<Gpt2, zero::Recording<C>, zero::AdamW,
-                                zero::Policies<Sharding, PrecisionPolicy>>;
+  using Trainer =
+      zero::Trainer<Gpt2, zero::Recording<C>, O, zero::Policies<Sharding, PrecisionPolicy>>;
   using Clock = std::chrono::steady_clock;
 
   static double since(Clock::time_point start) {
@@ -181,10 +181,12 @@ Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics
               zero::StopSignal const& stop) {
   Outcome outcome;
   zero::launch<Backend>(settings.ranks, [&](auto communicator) {
-    auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator)>>(
-        communicator, settings, text);
-    Outcome mine = rank->run(metrics, stop);
-    if (communicator.rank() == 0) outcome = std::move(mine);
+    with_optimizer(settings, [&]<class O>(O const& optimizer) {
+      auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator), O>>(
+          communicator, optimizer, settings, text);
+      Outcome mine = rank->run(metrics, stop);
+      if (communicator.rank() == 0) outcome = std::move(mine);
+    });
   });
   return outcome;
 }

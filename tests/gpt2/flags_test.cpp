@@ -49,6 +49,7 @@ TEST_CASE("every flag sets what it names") {
                        "--lr",           "2.5e-4",
                        "--prefetch",     "0",
                        "--bucket",       "1000000",
+                       "--optimizer",    "lamb",
                        "--text",         "a b.txt",
                        "--metrics",      "out.csv",
                        "--json"});
@@ -67,6 +68,8 @@ TEST_CASE("every flag sets what it names") {
   CHECK(s.size.context == 33);
   CHECK(s.seed == 18446744073709551615u);
   CHECK(s.learning_rate == 2.5e-4);
+  CHECK(s.optimizer == gpt2::OptimizerName::lamb);
+  CHECK(!read({}).learning_rate);
   CHECK(s.prefetch == 0);
   CHECK(s.bucket == 1000000);
   CHECK(s.text == "a b.txt");

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +36,14 @@ struct Signs {
     float const c = beta * states[0] + (1 - beta) * gradient;
     states[0] = 0.99f * states[0] + 0.01f * gradient;
     return c > 0 ? 1.0f : c < 0 ? -1.0f : 0.0f;
+  }
+};
+
+/// With bounds of a trust ratio, which no direction shows.
+struct Bounded : Signs {
+  float most = 10;
+  float trust_ratio(double weight, double direction) const {
+    return std::min(static_cast<float>(weight / direction), most);
   }
 };
 
@@ -80,6 +89,9 @@ TEST_CASE("any number of an optimizer that differs on one rank is an error that 
   check_told(same, AdamW{.eps = 1.01e-8f});
   check_told(same, AdamW{.weight_decay = 0.011f});
   check_told(Signs{}, Signs{.beta = 0.95f});
+  Bounded other;
+  other.most = 11;
+  check_told(Bounded{}, other);
 }
 
 TEST_CASE("a schedule or a momentum that differs on one rank is an error that says so") {

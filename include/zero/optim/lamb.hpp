@@ -3,8 +3,12 @@
 // LAMB (You et al.: Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR
 // 2020, algorithm 2).
 
+#include <zero/core/hash.hpp>
 #include <zero/optim/adamw.hpp>
 #include <zero/optim/trust_ratio.hpp>
+
+#include <bit>
+#include <cstdint>
 
 namespace zero {
 
@@ -63,6 +67,13 @@ struct Lamb {
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient, states) +
            product(weight_decay * decay, weight);
+  }
+  /// What directions do not show.
+  std::uint64_t hash() const {
+    return Hash()
+        .add(std::uint64_t{std::bit_cast<std::uint32_t>(min_coeff)})
+        .add(std::uint64_t{std::bit_cast<std::uint32_t>(max_coeff)})
+        .value();
   }
   ZERO_HOST_DEVICE float trust_ratio(double weight_norm, double direction_norm) const {
     if (weight_norm == 0 || direction_norm == 0) return 1;

@@ -68,9 +68,15 @@ struct CycledMomentum : O {
     decltype(std::declval<O const&>().constants(Index{})) constants;
   };
 
-  ZERO_HOST_DEVICE Constants constants(Index t) const {
+  /// The optimizer as it is in update t.
+  ZERO_HOST_DEVICE O at_update(Index t) const {
     O moved = *this;
     moved.beta1 = static_cast<float>(momentum.value(t));
+    return moved;
+  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const { return at_update(t).learning_rate(t); }
+  ZERO_HOST_DEVICE Constants constants(Index t) const {
+    O const moved = at_update(t);
     return {moved, moved.constants(t)};
   }
   ZERO_HOST_DEVICE float direction(Constants const& c, float weight, float gradient, float* states,

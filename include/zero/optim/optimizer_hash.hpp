@@ -13,7 +13,8 @@ namespace zero {
 
 /// Equal for equal optimizers. Rates are taken at updates 2^k and 3 x 2^k, directions and states
 /// over two updates from gradients of 2^-26 (which shows an epsilon of Adam's size) and 1, followed
-/// by gradients of the other sign of many sizes (which show a beta even where only signs count).
+/// by gradients of the other sign of many sizes (which show a beta even where only signs count),
+/// and trust ratios, where there are such, at norms of many sizes.
 /// What none of these show may be added by an optimizer's own `std::uint64_t hash() const`.
 template <Optimizer O>
 std::uint64_t hash(O const& optimizer) {
@@ -32,6 +33,9 @@ std::uint64_t hash(O const& optimizer) {
       add(optimizer.direction(optimizer.constants(2), -0.75f, second, states, 2));
       for (float state : states) add(state);
     }
+  }
+  if constexpr (requires { optimizer.trust_ratio(1.0, 1.0); }) {
+    for (int k = -40; k <= 40; ++k) add(optimizer.trust_ratio(std::ldexp(1.0, k), 1.0));
   }
   if constexpr (requires { optimizer.hash(); }) h.add(std::uint64_t{optimizer.hash()});
   return h.value();
