@@ -78,12 +78,17 @@ decltype(Configured::optimizer) own_optimizer(Settings const& s,
 
 }  // namespace
 
-std::vector<std::string> apply_config(Settings& s) {
+std::vector<std::string> apply_config(Settings& s, std::optional<std::string> const& accelerate) {
   std::vector<std::string> warnings;
   auto const arguments = read_arguments(s, warnings);
-  std::string const path = !s.config.empty() ? s.config
-                           : arguments       ? arguments->deepspeed.value_or("")
-                                             : "";
+  std::string const own = !s.config.empty() ? s.config
+                          : arguments       ? arguments->deepspeed.value_or("")
+                                            : "";
+  std::string const path = accelerate.value_or(own);
+  if (accelerate && !own.empty() && own != path)
+    warnings.push_back(
+        own + " does not count beside what accelerate names in ACCELERATE_DEEPSPEED_CONFIG_FILE, " +
+        path);
   if (path.empty())
     throw WrongFlag("gpt2: --arguments wants --config, or a path in its argument deepspeed");
   refuse_beside(s, {"--stage", "--batch", "--accumulation", "--precision", "--prefetch", "--bucket",
@@ -113,7 +118,7 @@ std::vector<std::string> apply_config(Settings& s) {
   } else {
     configured.optimizer = own_optimizer(s, config);
     std::visit(
-        [&](auto const& own) { zero::dispatch<Menu>(config, own, [](auto, auto, auto const&) {}); },
+        [&](auto const& its) { zero::dispatch<Menu>(config, its, [](auto, auto, auto const&) {}); },
         configured.optimizer);
   }
   s.configured = configured;
@@ -126,7 +131,7 @@ std::vector<std::string> apply_config(Settings& s) {
 
 namespace gpt2 {
 
-std::vector<std::string> apply_config(Settings&) {
+std::vector<std::string> apply_config(Settings&, std::optional<std::string> const&) {
   throw WrongFlag(
       "gpt2: --config and --arguments: this program was built without Boost.JSON (package "
       "libboost-json-dev)");

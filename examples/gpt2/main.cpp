@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpt2: trains a GPT-2 on text at any ZeRO stage. See --help.
 
+#include <zero/launch/accelerate.hpp>
 #include <zero/report/metrics.hpp>
 
 #include <gpt2/backend.hpp>
@@ -100,8 +101,9 @@ int run(std::span<char const* const> arguments) {
       return 0;
     }
     take_place(settings, place);
-    if (!settings.config.empty() || !settings.arguments.empty()) {
-      for (std::string const& warning : apply_config(settings)) {
+    auto const accelerate = zero::accelerate_deepspeed_config(zero::Environment::of_process());
+    if (accelerate || !settings.config.empty() || !settings.arguments.empty()) {
+      for (std::string const& warning : apply_config(settings, accelerate)) {
         if (speaks) std::cerr << "warning: " << warning << "\n";
       }
       check(settings);

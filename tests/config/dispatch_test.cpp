@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a configuration to types, schedules and options.
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/loss_scale.hpp>
 
 #include <cases/descent.hpp>
 #include <config/loading.hpp>
 #include <doctest/doctest.h>
+#include <support/loss_scale_table.hpp>
+#include <support/schedule_table.hpp>
 
 #include <cmath>
 
@@ -244,6 +247,53 @@ TEST_CASE("schedules of a file have DeepSpeed's rates") {
   CHECK(rate(falling, 1) == 0.75);
   CHECK(rate(falling, 3) == 0.5);
   CHECK(rate(falling, 9) == 0.25);
+}
+
+TEST_CASE("every row of the tables of schedules") {
+  auto const check = [](zero::ScheduleChoice const& s, std::vector<double> const& rates) {
+    for (std::size_t c = 0; c < rates.size(); ++c) {
+      CAPTURE(c);
+      // Two roundings between a factor and its rate.
+      CHECK(rate(s, static_cast<Index>(c) + 1) == doctest::Approx(rates[c]).epsilon(1e-15));
+    }
+  };
+  using namespace schedule_table;
+  std::string const ten =
+      R"({"warmup_max_lr": 0.001, "warmup_min_lr": 0.0, "warmup_num_steps": 10, "warmup_type": ")";
+  std::string const twenty =
+      R"({"total_num_steps": 20, "warmup_num_steps": 5, "warmup_type": "linear")";
+  check(schedule("WarmupLR", ten + R"(linear"})"), warmup_linear);
+  check(schedule("WarmupLR", ten + R"(log"})"), warmup_log);
+  check(schedule("WarmupDecayLR", twenty + R"(, "warmup_max_lr": 0.001})"), warmup_decay);
+  zero::ScheduleChoice cosine = schedule("WarmupCosineLR", twenty + "}");
+  cosine.lr = 1e-3;  // the table's
+  check(cosine, warmup_cosine);
+  zero::ScheduleChoice const cycle = schedule(
+      "OneCycle", R"({"cycle_first_step_size": 5, "cycle_max_lr": 0.001, "cycle_min_lr": 0.0001})");
+  check(cycle, one_cycle);
+  check(
+      schedule("LRRangeTest", R"({"lr_range_test_min_lr": 0.0001, "lr_range_test_step_size": 5})"),
+      range_test);
+  for (std::size_t c = 0; c < one_cycle_momentum.size(); ++c)
+    CHECK(cycle.momentum->value(static_cast<Index>(c) + 1) ==
+          doctest::Approx(one_cycle_momentum[c]).epsilon(1e-15));
+}
+
+TEST_CASE("every row of the tables of the loss scale") {
+  auto const check = [](std::string const& fp16, std::vector<loss_scale_table::Row> const& rows) {
+    zero::LossScale const option =
+        zero::loss_scale_of(resolve(R"("fp16": {"enabled": true, )" + fp16 + "}"));
+    zero::LossScaleState state = zero::LossScaleState::first(option);
+    float scale = option.initial();
+    for (loss_scale_table::Row const& row : rows) {
+      CHECK(scale == row.before);
+      CHECK(state.advance(scale, option, row.overflow) == !row.error);
+      CHECK(scale == row.after);
+    }
+  };
+  check(R"("initial_scale_power": 8, "loss_scale_window": 4, "hysteresis": 1)",
+        loss_scale_table::a1);
+  check(R"("loss_scale_window": 1000)", loss_scale_table::a9);
 }
 
 TEST_CASE("OneCycle's momentum asks for an optimizer whose beta1 follows") {

@@ -51,11 +51,11 @@ struct Result {
   }
 };
 
-/// Runs a small model in the folder.
-Result run(Folder const& folder, std::string const& flags) {
-  std::string const command = "cd '" + folder.path.string() + "' && '" + ZERO_GPT2_PROGRAM +
-                              "' --text text --layers 2 --width 16 --heads 2 --context 16 --json " +
-                              flags + " >out 2>err";
+/// Runs a small model in the folder. @param environment NAME=value, with a blank behind
+Result run(Folder const& folder, std::string const& flags, std::string const& environment = "") {
+  std::string const command =
+      "cd '" + folder.path.string() + "' && " + environment + "'" + ZERO_GPT2_PROGRAM +
+      "' --text text --layers 2 --width 16 --heads 2 --context 16 --json " + flags + " >out 2>err";
   int const status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder.path / "out"),
           read(folder.path / "err")};
@@ -134,6 +134,22 @@ TEST_CASE("a configuration gives the bits of the flags that say the same") {
   Result const own = run(folder, "--config d.json --lr 0.01 --steps 10 --seed 3 --ranks 2");
   REQUIRE_MESSAGE(own.code == 0, own.err);
   CHECK(own.json("parameters_hash") == flags.json("parameters_hash"));
+}
+
+TEST_CASE(
+    "a configuration that accelerate names in the environment wins, with a warning that names "
+    "both") {
+  Folder const folder;
+  folder.write("c.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}})");
+  folder.write("d.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}})");
+  std::string const environment = "ACCELERATE_DEEPSPEED_CONFIG_FILE=d.json ";
+  CHECK(run(folder, "--ranks 2 --steps 1", environment).json("stage") == "2");
+  Result const both = run(folder, "--config c.json --ranks 2 --steps 1", environment);
+  CHECK(both.json("stage") == "2");
+  CHECK(both.err.find("c.json does not count beside what accelerate names in "
+                      "ACCELERATE_DEEPSPEED_CONFIG_FILE, d.json") != std::string::npos);
 }
 
 TEST_CASE("flags beside what a configuration decides are refused") {
