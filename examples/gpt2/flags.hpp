@@ -209,6 +209,10 @@ inline std::vector<Flag> const& all_flags() {
       file("--text", "FILE", "text to train on, its bytes are tokens; else the fortunes",
            &Settings::text),
       file("--metrics", "FILE.jsonl|.csv", "write a row a step", &Settings::metrics),
+      file("--config", "FILE.json", "DeepSpeed's configuration in place of flags",
+           &Settings::config),
+      file("--arguments", "FILE.json", "training arguments, which fill its \"auto\"",
+           &Settings::arguments),
       {"--json", "", "end with one line of JSON", [](S& s, std::string const&) { s.json = true; }},
       {"--help", "", "list the flags", [](S& s, std::string const&) { s.help = true; }},
   };
@@ -301,6 +305,7 @@ inline Settings read_flags(std::span<char const* const> arguments) {
     }
     flag->read(settings, value);
   }
+  settings.given = std::move(seen);
   if (!settings.help) check(settings);
   return settings;
 }

@@ -88,8 +88,8 @@ class LearningRate {
   /// W), at most 1. So the peak is not reached.
   /// @param end cos_min_ratio
   static LearningRate warmup_cosine(Warmup const& warmup, Index total, double end = 1e-4) {
-    require_argument(end >= 0 && end <= 1, "LearningRate::warmup_cosine: end", end,
-                     "0 to 1 times the optimizer's rate");
+    require_argument(end >= 0 && std::isfinite(end), "LearningRate::warmup_cosine: end", end,
+                     "a finite multiple, 0 or more, of the optimizer's rate");
     LearningRate r = risen(Kind::warmup_cosine, "warmup_cosine", warmup, total);
     r.end_ = end;
     return r;
@@ -100,8 +100,8 @@ class LearningRate {
   /// CycledMomentum (optim/momentum.hpp).
   static LearningRate one_cycle(OneCycle const& cycle, double low, double decay_rate = 0) {
     validate(cycle, "LearningRate::one_cycle");
-    require_argument(low >= 0 && low <= 1, "LearningRate::one_cycle: low", low,
-                     "0 to 1 times the optimizer's rate");
+    require_argument(low >= 0 && std::isfinite(low), "LearningRate::one_cycle: low", low,
+                     "a finite multiple, 0 or more, of the optimizer's rate");
     require_argument(decay_rate >= 0 && std::isfinite(decay_rate),
                      "LearningRate::one_cycle: decay_rate", decay_rate,
                      "a finite rate of 0 or more");

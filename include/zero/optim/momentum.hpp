@@ -14,14 +14,14 @@ class Momentum {
   /// High where the rate is low: high - (high - low) x height in the cycle, then high x (1 +
   /// decay_rate x decays). DeepSpeed's numbers, its odd first one too: update 1 has `low`, though
   /// the formula gives `high`. A momentum that decays upwards ends below 1.
-  /// @param low, high cycle_min_mom and cycle_max_mom, 0 <= low <= high < 1
+  /// @param low, high cycle_min_mom and cycle_max_mom, from 0 to below 1
   /// @param decay_rate decay_mom_rate, at least 0
   /// @throws InvalidArgument naming the argument, what was found and what was expected
   static Momentum one_cycle(OneCycle const& cycle, double low = 0.8, double high = 0.9,
                             double decay_rate = 0) {
     validate(cycle, "Momentum::one_cycle");
     require_argument(low >= 0 && low < 1, "Momentum::one_cycle: low", low, "0 to below 1");
-    require_argument(high >= low && high < 1, "Momentum::one_cycle: high", high, "low to below 1");
+    require_argument(high >= 0 && high < 1, "Momentum::one_cycle: high", high, "0 to below 1");
     require_argument(decay_rate >= 0 && std::isfinite(decay_rate),
                      "Momentum::one_cycle: decay_rate", decay_rate, "a finite rate of 0 or more");
     Momentum m;

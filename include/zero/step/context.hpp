@@ -248,6 +248,8 @@ class Context : Requirements<C, P> {
         {"Options::reduction", std::uint64_t{shares.boundary()}},
         {"Options::prefetch", static_cast<std::uint64_t>(options.prefetch)},
         {"Options::bucket", static_cast<std::uint64_t>(options.bucket)},
+        {"Options::publish_bucket",
+         static_cast<std::uint64_t>(options.publish_bucket.value_or(options.bucket))},
         {"Options::persistence_threshold",
          static_cast<std::uint64_t>(options.persistence_threshold)},
         {"Options::release_after_forward", std::uint64_t{options.release_after_forward}},
