@@ -9,6 +9,7 @@
 #include <zero/core/version.hpp>        // version
 #include <zero/core/dtype.hpp>          // bf16, fp16
 #include <zero/core/noise.hpp>          // noise keyed by element
+#include <zero/device/flatten.hpp>      // gradients that lie in buffers of their own
 #include <zero/device/host.hpp>         // the host as a device
 #include <zero/comm/single_rank.hpp>    // one rank
 #include <zero/comm/threads.hpp>        // ranks as threads

@@ -3,11 +3,13 @@
 // The arithmetic of the test model: a chain of layers, each of which may hold any number of tensors
 // of any size. It knows nothing of the library and stands open to every arithmetic: float for what
 // is trained, and other types for references. Each loop has one order, so floats give the same bits
-// wherever it runs.
+// wherever it runs, kernels included.
 //
 // With x the input of a layer (samples x width) and w one of its tensors, flat, element j joins
 // input in(j) to output out(j): z[s, out(j)] += x[s, in(j)] w[j]. The layer's output is
 // y = x + z / (1 + |z|).
+
+#include <zero/core/host_device.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -20,24 +22,24 @@ inline constexpr Count width = 5;
 inline constexpr Count samples = 3;
 inline constexpr Count cells = width * samples;
 
-constexpr Count out(Count j) { return j % width; }
+ZERO_HOST_DEVICE constexpr Count out(Count j) { return j % width; }
 /// Differs from out(j) by the row that j is in, so that all pairs occur from 25 elements on.
-constexpr Count in(Count j) { return (j + j / width) % width; }
+ZERO_HOST_DEVICE constexpr Count in(Count j) { return (j + j / width) % width; }
 
 template <class Real>
-Real magnitude(Real const& x) {
+ZERO_HOST_DEVICE Real magnitude(Real const& x) {
   return x < Real(0) ? -x : x;
 }
 
 /// What a gradient becomes when a value is added to it; other arithmetics overload it.
 template <class Gradient>
-Gradient added(Gradient const& gradient, float value) {
+ZERO_HOST_DEVICE Gradient added(Gradient const& gradient, float value) {
   return static_cast<Gradient>(static_cast<float>(gradient) + value);
 }
 
 /// z += the tensor w applied to x.
 template <class Real, class Parameter>
-void apply(Real* z, Real const* x, Parameter const* w, Count n) {
+ZERO_HOST_DEVICE void apply(Real* z, Real const* x, Parameter const* w, Count n) {
   for (Count j = 0; j < n; ++j) {
     Real const weight(static_cast<float>(w[j]));
     for (Count s = 0; s < cells; s += width) z[s + out(j)] = z[s + out(j)] + x[s + in(j)] * weight;
@@ -46,13 +48,13 @@ void apply(Real* z, Real const* x, Parameter const* w, Count n) {
 
 /// y = x + z / (1 + |z|)
 template <class Real>
-void finish(Real* y, Real const* x, Real const* z) {
+ZERO_HOST_DEVICE void finish(Real* y, Real const* x, Real const* z) {
   for (Count i = 0; i < cells; ++i) y[i] = x[i] + z[i] / (Real(1) + magnitude(z[i]));
 }
 
 /// dz and dx = dy, before the tensors' parts are added to dx.
 template <class Real>
-void begin_back(Real* dz, Real* dx, Real const* dy, Real const* z) {
+ZERO_HOST_DEVICE void begin_back(Real* dz, Real* dx, Real const* dy, Real const* z) {
   for (Count i = 0; i < cells; ++i) {
     Real const d = Real(1) + magnitude(z[i]);
     dz[i] = dy[i] / (d * d);
@@ -62,7 +64,7 @@ void begin_back(Real* dz, Real* dx, Real const* dy, Real const* z) {
 
 /// dx += the tensor w, transposed, applied to dz.
 template <class Real, class Parameter>
-void apply_back(Real* dx, Real const* dz, Parameter const* w, Count n) {
+ZERO_HOST_DEVICE void apply_back(Real* dx, Real const* dz, Parameter const* w, Count n) {
   for (Count j = 0; j < n; ++j) {
     Real const weight(static_cast<float>(w[j]));
     for (Count s = 0; s < cells; s += width)
@@ -72,7 +74,7 @@ void apply_back(Real* dx, Real const* dz, Parameter const* w, Count n) {
 
 /// The gradient of a tensor, added to what is there.
 template <class Real, class Gradient>
-void add_gradient(Gradient* g, Real const* dz, Real const* x, Count n, bool overwrite) {
+ZERO_HOST_DEVICE void add_gradient(Gradient* g, Real const* dz, Real const* x, Count n, bool overwrite) {
   for (Count j = 0; j < n; ++j) {
     Real sum(0);
     for (Count s = 0; s < cells; s += width) sum = sum + dz[s + out(j)] * x[s + in(j)];
@@ -82,7 +84,7 @@ void add_gradient(Gradient* g, Real const* dz, Real const* x, Count n, bool over
 
 /// Mean square distance of y from the target; dy = its gradient times scale.
 template <class Real>
-double loss(Real* dy, Real const* y, float const* target, float scale) {
+ZERO_HOST_DEVICE double loss(Real* dy, Real const* y, float const* target, float scale) {
   double sum = 0;
   for (Count i = 0; i < cells; ++i) {
     Real const e = y[i] - Real(target[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Elements in the memory of any device that runs host code, written and read by a test.
+// Elements in the memory of any device, written and read by a test.
 
 #include <zero/device/host_elementwise.hpp>
 #include <zero/device/slot.hpp>
@@ -11,7 +11,7 @@ namespace zero_test {
 
 /// A buffer of one slot. Writing and reading wait.
 /// @tparam T element type; @tparam D device
-template <class T, zero::RunsHostCode D>
+template <class T, zero::Device D>
 class DeviceMemory {
  public:
   DeviceMemory(D& device, zero::Index n, std::string_view kind = "test")

@@ -7,11 +7,21 @@
 
 #include <zero/core/host_device.hpp>
 
-#include <bit>
 #include <concepts>
 #include <cstdint>
 
 namespace zero {
+
+namespace detail {
+
+/// std::bit_cast, which kernels may not call.
+template <class To, class From>
+ZERO_HOST_DEVICE constexpr To bits_as(From const& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, from);
+}
+
+}  // namespace detail
 
 /// bfloat16: the upper half of a float. 8 bits of exponent, 8 significant bits.
 struct bf16 {
@@ -20,14 +30,14 @@ struct bf16 {
   bf16() = default;
   /// Rounded to nearest, ties to even; infinities stay, NaN becomes quiet.
   ZERO_HOST_DEVICE constexpr explicit bf16(float value) {
-    auto const u = std::bit_cast<std::uint32_t>(value);
+    auto const u = detail::bits_as<std::uint32_t>(value);
     bool const nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u
                                           : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
   }
   /// Exact.
   ZERO_HOST_DEVICE constexpr explicit operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    return detail::bits_as<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 };
 
@@ -38,7 +48,7 @@ struct fp16 {
   fp16() = default;
   /// Rounded to nearest, ties to even; beyond 65519.99 infinite, NaN becomes quiet.
   ZERO_HOST_DEVICE constexpr explicit fp16(float value) {
-    auto const u = std::bit_cast<std::uint32_t>(value);
+    auto const u = detail::bits_as<std::uint32_t>(value);
     std::uint32_t const sign = (u >> 16) & 0x8000u;
     std::uint32_t const magnitude = u & 0x7fffffffu;
     std::uint32_t result = 0;
@@ -63,13 +73,13 @@ struct fp16 {
     std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     std::uint32_t const exponent = (bits >> 10) & 0x1fu;
     std::uint32_t mantissa = bits & 0x3ffu;
-    if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+    if (exponent == 0x1fu) return detail::bits_as<float>(sign | 0x7f800000u | (mantissa << 13));
     if (exponent != 0u)
-      return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
-    if (mantissa == 0u) return std::bit_cast<float>(sign);
+      return detail::bits_as<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+    if (mantissa == 0u) return detail::bits_as<float>(sign);
     std::uint32_t shift = 0;
     for (; (mantissa & 0x400u) == 0u; ++shift) mantissa <<= 1;
-    return std::bit_cast<float>(sign | ((113u - shift) << 23) | ((mantissa & 0x3ffu) << 13));
+    return detail::bits_as<float>(sign | ((113u - shift) << 23) | ((mantissa & 0x3ffu) << 13));
   }
 };
 

@@ -11,7 +11,6 @@
 
 #include <zero/core/dtype.hpp>
 
-#include <bit>
 #include <cstdint>
 
 namespace zero {
@@ -22,11 +21,11 @@ struct UpperHalf {
 
   UpperHalf() = default;
   ZERO_HOST_DEVICE constexpr explicit UpperHalf(float value) {
-    auto const u = std::bit_cast<std::uint32_t>(value);
+    auto const u = detail::bits_as<std::uint32_t>(value);
     bits = static_cast<std::uint16_t>((u >> 16) + ((u >> 15) & 1u));
   }
   /// As a number.
-  ZERO_HOST_DEVICE constexpr bf16 rounded() const { return std::bit_cast<bf16>(bits); }
+  ZERO_HOST_DEVICE constexpr bf16 rounded() const { return detail::bits_as<bf16>(bits); }
 };
 
 /// The lower half of a float.
@@ -35,13 +34,13 @@ struct LowerHalf {
 
   LowerHalf() = default;
   ZERO_HOST_DEVICE constexpr explicit LowerHalf(float value)
-      : bits(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) & 0xffffu)) {}
+      : bits(static_cast<std::uint16_t>(detail::bits_as<std::uint32_t>(value) & 0xffffu)) {}
 };
 
 /// The float whose halves these are, bit for bit.
 ZERO_HOST_DEVICE constexpr float join(bf16 upper, LowerHalf lower) {
   std::uint32_t const carried = std::uint32_t{upper.bits} - (std::uint32_t{lower.bits} >> 15);
-  return std::bit_cast<float>((carried << 16) | lower.bits);
+  return detail::bits_as<float>((carried << 16) | lower.bits);
 }
 
 static_assert(sizeof(UpperHalf) == 2 && sizeof(LowerHalf) == 2);

@@ -39,7 +39,7 @@ ZERO_HOST_DEVICE constexpr double noise_uniform(std::uint64_t seed, Index tensor
 }
 
 /// Standard normal, by the Box-Muller transform.
-inline double noise_normal(std::uint64_t seed, Index tensor, Index element) {
+ZERO_HOST_DEVICE inline double noise_normal(std::uint64_t seed, Index tensor, Index element) {
   std::uint64_t const first = noise_bits(seed, tensor, element);
   double const u = (static_cast<double>(first >> 11) + 0.5) / 9007199254740992.0;
   double const v = static_cast<double>(mix(first) >> 11) / 9007199254740992.0;

@@ -7,7 +7,6 @@
 #include <zero/core/dtype.hpp>
 #include <zero/core/noise.hpp>
 
-#include <bit>
 #include <cstdint>
 
 namespace zero {
@@ -16,11 +15,11 @@ namespace zero {
 /// itself where it is a bfloat16. A finite value stays finite; infinities and NaN are kept.
 /// @param noise uniform in [0, 2^16)
 ZERO_HOST_DEVICE constexpr bf16 round_by_chance(float value, std::uint32_t noise) {
-  auto const u = std::bit_cast<std::uint32_t>(value);
+  auto const u = detail::bits_as<std::uint32_t>(value);
   if ((u & 0x7f800000u) == 0x7f800000u) return bf16(value);
   std::uint32_t up = (u + (noise & 0xffffu)) >> 16;
   if ((up & 0x7f80u) == 0x7f80u) up = u >> 16;  // past the largest one
-  return std::bit_cast<bf16>(static_cast<std::uint16_t>(up));
+  return detail::bits_as<bf16>(static_cast<std::uint16_t>(up));
 }
 
 /// The noise of one update's rounding: a function of (seed, update, tensor, element, number of the

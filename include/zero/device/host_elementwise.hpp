@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace zero {
 
@@ -76,13 +77,19 @@ void copy_out(typename D::Stream& stream, std::remove_const_t<T>* host, View<T, 
 namespace detail {
 
 /// Sum of x[i]^2 over n elements, n a multiple of 64: tiles of 4096, in a tile sixteen running sums
-/// (element i goes to sum i mod 16) added pairwise, tiles added in order. Squares of floats are
-/// exact in double and cannot overflow it, so the sum is finite exactly when every element is.
+/// (element i goes to sum i mod 16) added pairwise; 64 tiles added in order are a group, 64 groups
+/// a block, and blocks are added in order, so that a device can make many of these sums at once.
+/// Squares of floats are exact in double and cannot overflow it, so the sum is finite exactly when
+/// every element is.
 template <class T>
 double sum_of_squares(T const* x, Index n) {
   constexpr Index tile = 4096;
   constexpr int lanes = 16;
+  constexpr Index fan = 64;
   double total = 0;
+  double block = 0;
+  double group = 0;
+  Index tiles = 0;
   for (Index begin = 0; begin < n; begin += tile) {
     double sum[lanes] = {};
     Index const end = std::min(begin + tile, n);
@@ -95,9 +102,12 @@ double sum_of_squares(T const* x, Index n) {
     for (int width = lanes / 2; width > 0; width /= 2) {
       for (int k = 0; k < width; ++k) sum[k] += sum[k + width];
     }
-    total += sum[0];
+    group += sum[0];
+    ++tiles;
+    if (tiles % fan == 0) block += std::exchange(group, 0.0);
+    if (tiles % (fan * fan) == 0) total += std::exchange(block, 0.0);
   }
-  return total;
+  return total + (block + group);
 }
 
 }  // namespace detail

@@ -15,6 +15,75 @@
 
 namespace zero {
 
+namespace detail {
+
+/// The exception that a launch ends with: the first, but a cause before its consequences. A rank's
+/// stack may unwind long after the others have learned of its failure.
+struct FirstFailure {
+  std::exception_ptr first;
+  bool consequence = false;
+  std::mutex mutex;
+
+  /// Keeps the exception being handled, and makes the other ranks throw its text.
+  void keep(Meeting& meeting, int rank) noexcept {
+    std::exception_ptr const thrown = std::current_exception();
+    bool communication = false;
+    std::string text;
+    try {  // a text may need memory that there is no more
+      text = "rank " + std::to_string(rank) + " failed: ";
+      try {
+        throw;
+      } catch (CommunicationError const& e) {
+        communication = true;
+        text += e.what();
+      } catch (std::exception const& e) {
+        text += e.what();
+      } catch (...) {
+        text += "an exception that is no std::exception";
+      }
+    } catch (...) {
+      text.clear();
+    }
+    {
+      std::lock_guard const lock(mutex);
+      if (!first || (consequence && !communication)) {
+        first = thrown;
+        consequence = communication;
+      }
+    }
+    meeting.abort(text.empty() ? Meeting::unsaid : std::string_view(text));
+  }
+};
+
+/// Runs f(rank) on one thread a rank of the meeting and returns when all have ended.
+/// @throws what the first rank to fail threw, or the system when it has no more threads; the others
+///   throw CommunicationError with its text meanwhile
+template <class F>
+void run_ranks(Meeting& meeting, F f) {
+  FirstFailure failure;
+  std::vector<std::thread> threads;
+  threads.reserve(at(meeting.size()));
+  for (int rank = 0; rank < meeting.size(); ++rank) {
+    try {
+      threads.emplace_back([&, rank] {
+        try {
+          f(rank);
+        } catch (...) {
+          failure.keep(meeting, rank);
+        }
+        meeting.end(rank);
+      });
+    } catch (...) {  // ranks that run already would wait for one that cannot come
+      failure.keep(meeting, rank);
+      break;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure.first) std::rethrow_exception(failure.first);
+}
+
+}  // namespace detail
+
 /// The backend that makes every rank a thread of this process.
 /// @tparam D the device each rank gets
 template <RunsHostCode D>
@@ -27,67 +96,11 @@ struct ThreadsOn {
   template <class F>
   static void run(int ranks, F& f, LaunchOptions const& options) {
     auto const meeting = std::make_shared<Meeting>(ranks, options.timeout);
-    Failure failure;
-    std::vector<std::thread> threads;
-    threads.reserve(at(ranks));
-    for (int rank = 0; rank < ranks; ++rank) {
-      try {
-        threads.emplace_back([&, rank] {
-          try {
-            D device;
-            f(Communicator(meeting, rank, device));
-          } catch (...) {
-            failure.keep(*meeting, rank);
-          }
-          meeting->end(rank);
-        });
-      } catch (...) {  // ranks that run already would wait for one that cannot come
-        failure.keep(*meeting, rank);
-        break;
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
-    if (failure.first) std::rethrow_exception(failure.first);
+    detail::run_ranks(*meeting, [&](int rank) {
+      D device;
+      f(Communicator(meeting, rank, device));
+    });
   }
-
- private:
-  /// The exception that the launch ends with: the first, but a cause before its consequences. A
-  /// rank's stack may unwind long after the others have learned of its failure.
-  struct Failure {
-    std::exception_ptr first;
-    bool consequence = false;
-    std::mutex mutex;
-
-    /// Keeps the exception being handled, and makes the other ranks throw its text.
-    void keep(Meeting& meeting, int rank) noexcept {
-      std::exception_ptr const thrown = std::current_exception();
-      bool communication = false;
-      std::string text;
-      try {  // a text may need memory that there is no more
-        text = "rank " + std::to_string(rank) + " failed: ";
-        try {
-          throw;
-        } catch (CommunicationError const& e) {
-          communication = true;
-          text += e.what();
-        } catch (std::exception const& e) {
-          text += e.what();
-        } catch (...) {
-          text += "an exception that is no std::exception";
-        }
-      } catch (...) {
-        text.clear();
-      }
-      {
-        std::lock_guard const lock(mutex);
-        if (!first || (consequence && !communication)) {
-          first = thrown;
-          consequence = communication;
-        }
-      }
-      meeting.abort(text.empty() ? Meeting::unsaid : std::string_view(text));
-    }
-  };
 };
 
 /// Ranks as threads, each with the host as its device.

@@ -18,6 +18,25 @@ namespace zero {
 /// same values at every stage, world and rank.
 class Initial {
  public:
+  enum class Kind { constant, normal, uniform, function };
+  /// A kind that is not a function, as a value that kernels can take.
+  struct Formula {
+    Kind kind = Kind::constant;
+    double a = 0;
+    double b = 0;
+
+    ZERO_HOST_DEVICE float value(std::uint64_t seed, Index tensor, Index element) const {
+      switch (kind) {
+        case Kind::normal:
+          return static_cast<float>(a + product(b, noise_normal(seed, tensor, element)));
+        case Kind::uniform:
+          return static_cast<float>(a + product(b - a, noise_uniform(seed, tensor, element)));
+        default:
+          return static_cast<float>(a);
+      }
+    }
+  };
+
   /// The same everywhere.
   static Initial constant(double value) { return {Kind::constant, value, 0}; }
   /// Independent normal values, keyed by seed, tensor and element.
@@ -41,35 +60,24 @@ class Initial {
   /// @param seed Options::seed
   /// @param tensor,element numbers in the model and, row-major, in the tensor
   float value(std::uint64_t seed, Index tensor, Index element) const {
-    switch (kind_) {
-      case Kind::constant:
-        return static_cast<float>(a_);
-      case Kind::normal:
-        return static_cast<float>(a_ + product(b_, noise_normal(seed, tensor, element)));
-      case Kind::uniform:
-        return static_cast<float>(a_ + product(b_ - a_, noise_uniform(seed, tensor, element)));
-      case Kind::function:
-        return function_(element);
-    }
-    return 0;
+    return function_ ? function_(element) : formula_.value(seed, tensor, element);
   }
+  /// What it is where it is no function.
+  Formula const& formula() const { return formula_; }
 
   /// Equal where the values are, but for functions, which all have one hash.
   std::uint64_t hash() const {
     return Hash()
-        .add(static_cast<Index>(kind_))
-        .add(std::bit_cast<std::uint64_t>(a_))
-        .add(std::bit_cast<std::uint64_t>(b_))
+        .add(static_cast<Index>(formula_.kind))
+        .add(std::bit_cast<std::uint64_t>(formula_.a))
+        .add(std::bit_cast<std::uint64_t>(formula_.b))
         .value();
   }
 
  private:
-  enum class Kind { constant, normal, uniform, function };
-  Initial(Kind kind, double a, double b) : kind_(kind), a_(a), b_(b) {}
+  Initial(Kind kind, double a, double b) : formula_{kind, a, b} {}
 
-  Kind kind_ = Kind::constant;
-  double a_ = 0;
-  double b_ = 0;
+  Formula formula_{};
   std::function<float(Index)> function_;
 };
 

@@ -8,6 +8,7 @@
 #include <zero/core/counters.hpp>
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
+#include <zero/device/flatten.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -202,6 +203,7 @@ class Context : Requirements<C, P> {
   SlotArray<Device> tables;             ///< small, by the names above
   ExtraSlots<Device> extra_parameters;  ///< gathers off the schedule
   ExtraSlots<Device> extra_gradients;   ///< gradients off the schedule
+  std::vector<FlatPiece> pieces{};      ///< of a unit that is flattened; kept, to allocate once
   Index step = 0;                       ///< steps begun so far
   Index micro_batches = 0;              ///< of the step under way; 0 in an evaluation
   std::array<Hash, 3> issued{};         ///< by channel: of the collectives since the last decision

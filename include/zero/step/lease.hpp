@@ -7,8 +7,11 @@
 #include <zero/step/gather.hpp>
 #include <zero/step/reduce.hpp>
 
+#include <concepts>
 #include <exception>
 #include <memory>
+#include <ranges>
+#include <string>
 
 namespace zero {
 
@@ -67,6 +70,26 @@ class ParameterLease {
     return claim_.view(0, pass_->context().layout.elements(unit_));
   }
   View<Parameter const, D> flat() const&& = delete;
+  /// Casts the unit into buffers of the model's own on the pass's stream.
+  /// @param own one view a tensor; an empty one is left out
+  /// @throws InvalidArgument naming the tensor, when a view has another size
+  template <class T>
+  void copy_to(std::span<View<T, D> const> own) const {
+    X& context = pass_->context();
+    PlacedUnit const& unit = context.layout[unit_];
+    context.pieces.clear();
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (own[i].size() == 0) continue;
+      if (i >= unit.tensors.size() || own[i].size() != unit.tensors[i].elements) {
+        throw InvalidArgument("copy_to of unit '" + unit.name + "': buffer " + std::to_string(i) +
+                              " has " + std::to_string(own[i].size()) +
+                              " elements, unlike the tensor of that number");
+      }
+      context.pieces.push_back(
+          {own[i].address(), context.layout.offset(unit_, static_cast<Index>(i)), own[i].size()});
+    }
+    unflatten(pass_->stream(), OwnBuffers<T, D>{context.pieces}, flat());
+  }
 
  private:
   LeasedFrom<Pass> pass_;
@@ -75,6 +98,14 @@ class ParameterLease {
   Slot<D>* slot_;
   Claim<Parameter, D> claim_;
   int unwinding_;
+};
+
+/// Views of a model's own buffers: a contiguous range of View<T, D>.
+template <class R, class D>
+concept OwnGradients = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    requires(std::ranges::range_value_t<R> view) {
+  requires Scalar<std::remove_const_t<typename decltype(view)::Element>>;
+  requires std::same_as<decltype(view), View<typename decltype(view)::Element, D>>;
 };
 
 /// Where a unit's gradients are added. When the lease of the last backward visit ends they are
@@ -97,6 +128,37 @@ class GradientLease {
     }
     pass.lease_begins();
   }
+  /// @param own the buffers in which the model computes; see Pass::backward
+  template <OwnGradients<D> Own>
+  GradientLease(Pass& pass, int u, int visit, Own const& own)
+      : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
+    using T = std::remove_const_t<typename std::ranges::range_value_t<Own>::Element>;
+    static_assert(CanFlatten<D, T, Gradient>,
+                  "zero: the communicator's device lacks flatten(stream, View<Gradient> to, "
+                  "OwnBuffers<T const> from, adds); see zero/device/flatten.hpp");
+    auto const& unit = pass.context().units[at(u)];
+    if (std::ranges::size(own) != unit.tensors.size()) {
+      throw InvalidArgument("backward of unit '" + unit.name +
+                            "': " + std::to_string(std::ranges::size(own)) + " buffers; it has " +
+                            std::to_string(unit.tensors.size()) + " tensors");
+    }
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      Tensor const& tensor = unit.tensors[i];
+      Index const expected = tensor.trainable ? tensor.elements() : 0;
+      Index const found = std::ranges::data(own)[i].size();
+      if (found == expected) continue;
+      throw InvalidArgument("backward of tensor '" + tensor.name + "': a buffer of " +
+                            std::to_string(found) + " elements; expected " +
+                            std::to_string(expected));
+    }
+    own_ = std::ranges::data(own);
+    flatten_ = &GradientLease::template flatten_own<std::ranges::range_value_t<Own>>;
+    if (elements() > 0) {
+      first_ = pass.reduce().first_visit(u);
+      pass.reduce().hold(u);
+    }
+    pass.lease_begins();
+  }
   GradientLease(GradientLease&&) noexcept = default;  ///< Takes over the visit.
   GradientLease& operator=(GradientLease&&) = delete;
   ~GradientLease() {
@@ -110,19 +172,25 @@ class GradientLease {
     Pass* const pass = pass_.release();
     if (pass == nullptr) return;
     claim_.end();
-    if (holds) pass->gradients_end(unit_, visit_);
+    if (holds) {
+      pass->gradients_end(unit_, visit_, [&] {
+        if (flatten_ != nullptr) flatten_(*pass, unit_, own_);
+      });
+    }
     pass->lease_ends();
   }
 
-  /// Gradient of tensor i of the unit, row-major; empty where the tensor is frozen.
+  /// Gradient of tensor i of the unit, row-major; empty where the tensor is frozen, and where the
+  /// model has buffers of its own.
   View<Gradient, D> operator[](Index i) const& {
     PlacedTensor const& t = pass_->context().layout[unit_].tensors[at(i)];
-    return t.trainable && elements() > 0 ? claim_.view(t.begin, t.elements) : View<Gradient, D>();
+    return t.trainable && elements() > 0 && own_ == nullptr ? claim_.view(t.begin, t.elements)
+                                                            : View<Gradient, D>();
   }
   View<Gradient, D> operator[](Index i) const&& = delete;
   /// The unit's trainable part, padding included; padding must stay 0.
   View<Gradient, D> flat() const& {
-    return elements() > 0 ? claim_.view(0, elements()) : View<Gradient, D>();
+    return elements() > 0 && own_ == nullptr ? claim_.view(0, elements()) : View<Gradient, D>();
   }
   View<Gradient, D> flat() const&& = delete;
   /// This is the first visit in this micro-batch: a model that asked to overwrite assigns, else it
@@ -132,11 +200,31 @@ class GradientLease {
  private:
   Index elements() const { return pass_->context().layout[unit_].trainable; }
 
+  /// Brings the model's buffers into the slot. @param own the first of the unit's views
+  template <class OwnView>
+  static void flatten_own(Pass& pass, int u, void const* own) {
+    using T = std::remove_const_t<typename OwnView::Element>;
+    X& context = pass.context();
+    bool const first = pass.reduce().first_visit(u);
+    context.pieces.clear();
+    PlacedUnit const& unit = context.layout[u];
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      OwnView const& view = static_cast<OwnView const*>(own)[i];
+      if (view.size() > 0)
+        context.pieces.push_back({view.address(), unit.tensors[i].begin, view.size()});
+    }
+    auto claim = pass.reduce().slot(u, true).template on<Gradient>(pass.stream());
+    flatten(pass.stream(), claim.view(0, unit.trainable), OwnBuffers<T const, D>{context.pieces},
+            !first);
+  }
+
   LeasedFrom<Pass> pass_;
   int unit_;
   int visit_;
   int unwinding_;
   bool first_ = true;
+  void const* own_ = nullptr;  // the model's views
+  void (*flatten_)(Pass&, int, void const*) = nullptr;
   Claim<Gradient, D> claim_;
 };
 

@@ -58,6 +58,18 @@ class Pass {
             GradientLease<Pass>(*this, unit, visit, fill == Fill::overwrite)};
   }
 
+  /// The same for a model whose gradients lie in buffers of its own, which are brought into the
+  /// unit's place, and cast, when the gradient lease ends; the first visit's replace what is there.
+  /// @param own one View a tensor of the unit, of any scalar type, empty where the tensor is
+  /// frozen;
+  ///   range and buffers live until the lease ends
+  /// @throws InvalidArgument naming the tensor, when a view has another size
+  template <OwnGradients<Device> Own>
+  [[nodiscard]] BackwardLease<Pass> backward(int unit, Own const& own) requires(Trains) {
+    int const visit = advance(unit, Phase::backward);
+    return {ParameterLease<Pass>(*this, unit, visit), GradientLease<Pass>(*this, unit, visit, own)};
+  }
+
   /// A forward-only pass has none; says so where it is called.
   template <class... A>
   auto backward(A const&...) requires(!Trains) {
@@ -105,8 +117,11 @@ class Pass {
   void lease_begins() { ++leases_; }                         ///< told by a lease
   void lease_ends() noexcept { --leases_; }                  ///< told by a lease
   /// Told by a lease: the model adds nothing more in this visit.
-  void gradients_end(int u, int visit) noexcept {
+  /// @param finish what the lease has left to do on its slot
+  template <class Finish>
+  void gradients_end(int u, int visit, Finish finish) noexcept {
     try {
+      if (!failed_) finish();
       reduce_->close(u, visit);
       if (!failed_ && !error_) reduce_->flush(cursor_ - 1);
     } catch (...) {

@@ -56,12 +56,17 @@ class Reduce {
   /// The slot that a backward visit of the unit adds to; zeroed at the first one, unless the model
   /// overwrites: then only what no tensor covers is.
   Slot<D>& open(int u, bool overwrite) {
+    hold(u);
+    return slot(u, overwrite);
+  }
+  /// The same in two steps, for a lease that adds when it ends.
+  void hold(int u) { ++units_[at(u)].leases; }
+  Slot<D>& slot(int u, bool overwrite) {
     Unit& s = units_[at(u)];
     if (s.slot == nullptr) {
       take(u, s);
       clear(u, *s.slot, overwrite);
     }
-    ++s.leases;
     return *s.slot;
   }
   /// Whether a visit's gradients would be the first ones in their slot.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A GPU as a device.
+
+#include <zero/cuda/stream.hpp>
+#include <zero/device/device.hpp>
+
+#include <memory>
+
+namespace zero::cuda {
+
+/// One GPU, for one rank. Made, it is the one that the calling thread's CUDA calls mean; a thread
+/// that uses several activates each before it enqueues on it.
+class Device {
+ public:
+  static constexpr bool host_memory = false;
+  using Stream = cuda::Stream;
+  using Event = cuda::Event;
+  using Buffer = cuda::Buffer;
+
+  /// @param ordinal of the GPU, as CUDA counts those that this process sees
+  /// @throws InvalidArgument when there is no such GPU; Failure
+  explicit Device(int ordinal = 0) {
+    int count = 0;
+    check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    if (ordinal < 0 || ordinal >= count) {
+      throw InvalidArgument("cuda::Device: GPU " + std::to_string(ordinal) +
+                            "; this process sees " + std::to_string(count) + " of them, from 0");
+    }
+    pool_ = std::make_shared<Pool>(ordinal);
+  }
+
+  /// Waits until the memory is there.
+  Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  Stream stream() { return {pool_, watchers_}; }
+  Event event() {
+    cuda::activate(ordinal());
+    return Event::make();
+  }
+  Ledger& ledger() { return pool_->ledger(); }
+
+  /// Host memory that transfers to and from this GPU use without a copy in between.
+  PinnedBuffer pinned(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  Ledger& pinned_ledger() { return pool_->pinned_ledger(); }
+
+  int ordinal() const { return pool_->ordinal(); }
+  /// Makes it the GPU that the calling thread's CUDA calls mean.
+  void activate() const { cuda::activate(ordinal()); }
+  /// Lets kernels on another GPU of this process use this one's memory.
+  void share_with(int other) { pool_->share_with(other); }
+  /// Streams look at it whenever the host waits for them.
+  void watch(std::weak_ptr<Watcher> watcher) { watchers_->push_back(std::move(watcher)); }
+
+ private:
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<Watchers> watchers_ = std::make_shared<Watchers>();
+};
+
+static_assert(zero::Device<Device>);
+
+/// A device whose work is kernels: what cuda/*.cuh offers is for all of these, so that a test's
+/// device, which delays or counts, runs the same kernels.
+template <class D>
+concept RunsKernels = zero::Device<D> && requires(typename D::Stream& stream) {
+  { stream.native() } -> std::same_as<cudaStream_t>;
+  { stream.workspace(Index{}) } -> std::same_as<std::byte*>;
+  { stream.ordinal() } -> std::same_as<int>;
+};
+
+static_assert(RunsKernels<Device>);
+
+}  // namespace zero::cuda

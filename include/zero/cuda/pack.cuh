@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Several elements in one access, and how much of a view a block of threads takes: what all
+// kernels over flat memory share. Such kernels are bound by bandwidth: each thread has several
+// independent accesses under way before it uses the first, and what is touched once is streamed
+// past the caches.
+
+#include <zero/core/dtype.hpp>
+#include <zero/core/size.hpp>
+#include <zero/cuda/status.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+
+namespace zero::cuda::detail {
+
+/// Threads of a block in every kernel over flat memory.
+inline constexpr int block_threads = 256;
+
+/// N elements, read and written by one access.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T x[N];
+};
+
+/// The words in which a pack moves.
+template <int Bytes>
+struct WordOf;
+template <>
+struct WordOf<4> {
+  using type = unsigned int;
+};
+template <>
+struct WordOf<8> {
+  using type = uint2;
+};
+template <>
+struct WordOf<16> {
+  using type = uint4;
+};
+
+/// Reads a pack that is not read again.
+template <int N, class T>
+__device__ Pack<T, N> load(T const* from) {
+  using Word = typename WordOf<sizeof(Pack<T, N>)>::type;
+  return __builtin_bit_cast(Pack<T, N>, __ldcs(reinterpret_cast<Word const*>(from)));
+}
+/// Writes a pack that is not read by this kernel again.
+template <class T, int N>
+__device__ void store(T* to, Pack<T, N> const& values) {
+  using Word = typename WordOf<sizeof(Pack<T, N>)>::type;
+  __stcs(reinterpret_cast<Word*>(to), __builtin_bit_cast(Word, values));
+}
+
+/// The same with the caches' own policy, which was seen to be faster where many arrays are read and
+/// written by one kernel.
+template <int N, class T>
+__device__ Pack<T, N> load_cached(T const* from) {
+  return *reinterpret_cast<Pack<T, N> const*>(from);
+}
+template <class T, int N>
+__device__ void store_cached(T* to, Pack<T, N> const& values) {
+  *reinterpret_cast<Pack<T, N>*>(to) = values;
+}
+
+/// As dtype.hpp converts; fp16 by the hardware, whose results are the same but for the payload of a
+/// NaN, which dtype.hpp keeps.
+__device__ inline float widen(float x) { return x; }
+__device__ inline float widen(bf16 x) { return static_cast<float>(x); }
+__device__ inline float widen(fp16 x) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+}
+template <class T>
+__device__ T narrow(float x) {
+  if constexpr (std::is_same_v<T, fp16>) {
+    if (x != x) return fp16(x);
+    fp16 result;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+    return result;
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+/// Room for a T in shared memory, where nothing is constructed.
+template <class T>
+struct Shared {
+  alignas(T) unsigned char bytes[sizeof(T)];
+
+  __device__ T& operator*() { return *reinterpret_cast<T*>(bytes); }
+};
+
+/// Whether packs of N elements may be read from, or written to, an address.
+template <int N, class T>
+bool aligned(T const* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Pack<T, N>) == 0;
+}
+
+/// Blocks of `per_block` elements that cover n > 0.
+/// @throws InvalidArgument for more than a grid can have
+inline unsigned int blocks(Index n, Index per_block, char const* kernel) {
+  Index const count = (n + per_block - 1) / per_block;
+  if (count > 0x7fffffff) {
+    throw InvalidArgument(std::string(kernel) + ": a view of " + std::to_string(n) +
+                          " elements; a launch takes at most " +
+                          std::to_string(per_block * 0x7fffffff));
+  }
+  return static_cast<unsigned int>(count);
+}
+
+/// @throws Failure when the kernel was not launched, or earlier work has failed
+inline void launched(char const* kernel,
+                     std::source_location where = std::source_location::current()) {
+  check(cudaGetLastError(), std::string("kernel ") + kernel, where);
+}
+
+}  // namespace zero::cuda::detail

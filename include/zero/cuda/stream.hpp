@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Streams and events of CUDA as owners.
+
+#include <zero/cuda/memory.hpp>
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace zero::cuda {
+
+/// Owner of an event; one that was made without a handle is complete.
+class Event {
+ public:
+  Event() = default;
+  /// An event of the calling thread's GPU. @throws Failure
+  static Event make() {
+    Event event;
+    check(cudaEventCreateWithFlags(&event.handle_, cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+    return event;
+  }
+  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Event() {
+    if (handle_ != nullptr) ignore(cudaEventDestroy(handle_));
+  }
+
+  cudaEvent_t native() const { return handle_; }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+/// What must be looked at while the host waits, since a stream that waits for other processes would
+/// wait for ever when one of them is gone.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  /// @param host_waits the host does nothing else
+  /// @throws CommunicationError when what streams wait for will not come
+  virtual void look(bool host_waits) = 0;
+};
+
+/// The watchers of one device.
+using Watchers = std::vector<std::weak_ptr<Watcher>>;
+
+/// A queue of work on one GPU; owns the CUDA stream. It is ordered with no other stream, the legacy
+/// default one included, but by events.
+class Stream {
+ public:
+  using Event = cuda::Event;
+
+  Stream(std::shared_ptr<Pool> pool, std::shared_ptr<Watchers> watchers)
+      : pool_(std::move(pool)), watchers_(std::move(watchers)) {
+    activate(pool_->ordinal());
+    cuda::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking),
+                "cudaStreamCreateWithFlags");
+  }
+  Stream(Stream&& other) noexcept
+      : pool_(std::move(other.pool_)),
+        watchers_(std::move(other.watchers_)),
+        handle_(std::exchange(other.handle_, nullptr)),
+        failed_(other.failed_),
+        workspace_(std::move(other.workspace_)),
+        workspace_bytes_(other.workspace_bytes_) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(watchers_, other.watchers_);
+    std::swap(handle_, other.handle_);
+    std::swap(failed_, other.failed_);
+    std::swap(workspace_, other.workspace_);
+    std::swap(workspace_bytes_, other.workspace_bytes_);
+    return *this;
+  }
+  /// Waits for work that still uses the workspace.
+  ~Stream() {
+    if (handle_ == nullptr) return;
+    if (workspace_bytes_ > 0) ignore(cudaStreamSynchronize(handle_));
+    ignore(cudaStreamDestroy(handle_));
+  }
+
+  void record(Event& event) noexcept {
+    cudaError_t const status = event.native() == nullptr ? cudaErrorInvalidValue
+                                                         : cudaEventRecord(event.native(), handle_);
+    if (status == cudaSuccess) return;
+    ignore(status);
+    if (failed_ == cudaSuccess) failed_ = status;
+  }
+  void wait(Event const& event) {
+    if (event.native() == nullptr) return;
+    cuda::check(cudaStreamWaitEvent(handle_, event.native(), cudaEventWaitDefault),
+                "cudaStreamWaitEvent");
+  }
+  /// The host waits until all work is done.
+  /// @throws Failure for what failed in it; CommunicationError when it will never be done
+  void synchronize() {
+    if (watchers_->empty()) {
+      cuda::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+    } else {
+      while (!done()) {
+        look(true);
+        std::this_thread::yield();
+      }
+    }
+    check();
+  }
+  /// @throws Failure for what has failed so far; CommunicationError when another rank has failed
+  void check() {
+    cuda::check(std::exchange(failed_, cudaSuccess), "cudaEventRecord");
+    done();
+    look(false);
+  }
+
+  cudaStream_t native() const { return handle_; }
+  int ordinal() const { return pool_->ordinal(); }
+
+  /// Memory for kernels of this stream alone. Zeros at first; a kernel leaves as zeros what the
+  /// next one needs so. Allocated by the first call, under "stream workspace"; a later one may not
+  /// ask for more.
+  /// @throws OutOfMemory; InvalidArgument for more bytes than before
+  std::byte* workspace(Index bytes) {
+    if (workspace_bytes_ == 0) {
+      workspace_ = Buffer(bytes, "stream workspace", pool_);
+      cuda::check(cudaMemsetAsync(workspace_.address(), 0, at(bytes), handle_), "cudaMemsetAsync");
+      workspace_bytes_ = bytes;
+    }
+    if (bytes > workspace_bytes_) {
+      throw InvalidArgument("stream: a workspace of " + std::to_string(bytes) + " bytes; it has " +
+                            std::to_string(workspace_bytes_));
+    }
+    return workspace_.address();
+  }
+
+ private:
+  bool done() {
+    cudaError_t const status = cudaStreamQuery(handle_);
+    if (status == cudaErrorNotReady) {
+      ignore(status);
+      return false;
+    }
+    cuda::check(status, "cudaStreamQuery");
+    return true;
+  }
+  void look(bool host_waits) {
+    for (std::weak_ptr<Watcher> const& weak : *watchers_) {
+      if (auto const watcher = weak.lock()) watcher->look(host_waits);
+    }
+  }
+
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<Watchers> watchers_;
+  cudaStream_t handle_ = nullptr;
+  cudaError_t failed_ = cudaSuccess;
+  Buffer workspace_;
+  Index workspace_bytes_ = 0;
+};
+
+}  // namespace zero::cuda

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests that need nvcc to be built and a GPU to be run: where there is none, each says so and is skipped.
+set(zero_cuda_warnings -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror)
+
+set(cuda_dir ${zero_tests_dir}/cuda)
+function(zero_cuda_test_options target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${zero_cuda_warnings}>)
+  target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+  target_include_directories(${target} PRIVATE ${zero_tests_dir})
+  target_link_libraries(${target} PRIVATE zero::cuda ${CMAKE_DL_LIBS})
+endfunction()
+
+set(cuda_hpp ${zero_cuda_headers})
+list(FILTER cuda_hpp INCLUDE REGEX "[.]hpp$")
+zero_header_tests(headers.cuda_host HEADERS ${cuda_hpp} LIBRARIES zero::cuda)
+zero_header_tests(headers.cuda NVCC HEADERS ${zero_cuda_headers} LIBRARIES zero::cuda)
+
+find_package(doctest CONFIG QUIET)
+if(NOT doctest_FOUND)
+  zero_leave_out("tests/cuda" "doctest is not found (package doctest-dev)")
+  return()
+endif()
+include(doctest)
+
+# What needs CUDA's and NCCL's libraries, but no GPU.
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${zero_tests_dir}/main.cpp)
+zero_test_options(cuda_host_tests)
+target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+doctest_discover_tests(cuda_host_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS cuda)
+
+file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
+add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
+# The matrix of trainers, one stage an object: nvcc takes its time.
+foreach(stage RANGE 3)
+  add_library(cuda_stage_${stage} OBJECT ${cuda_dir}/stage.cu)
+  target_compile_definitions(cuda_stage_${stage} PRIVATE ZERO_TEST_STAGE=${stage})
+  zero_cuda_test_options(cuda_stage_${stage})
+  target_sources(cuda_tests PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
+endforeach()
+zero_cuda_test_options(cuda_tests)
+target_link_libraries(cuda_tests PRIVATE doctest::doctest)
+doctest_discover_tests(cuda_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
+
+# Several processes over NCCL, on one GPU if need be.
+add_executable(cuda_ranks ${cuda_dir}/ranks.cu ${cuda_dir}/calls.cpp)
+foreach(stage RANGE 3)
+  target_sources(cuda_ranks PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
+endforeach()
+zero_cuda_test_options(cuda_ranks)
+function(zero_cuda_ranks_test name)
+  add_test(NAME "cuda/${name}" COMMAND ${ARGN})
+  set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
+endfunction()
+foreach(world IN ITEMS 2 4)
+  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3)
+    zero_cuda_ranks_test("${scenario} of ${world} ranks over NCCL"
+      ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
+  endforeach()
+endforeach()
+foreach(scenario IN ITEMS late dies)
+  zero_cuda_ranks_test("a rank of four over NCCL ${scenario}"
+    ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
+endforeach()
+
+# What each stage's object calls of NCCL, without optimisation.
+foreach(stage RANGE 3)
+  set(target cuda.symbols.stage_${stage})
+  add_library(${target} OBJECT ${cuda_dir}/symbols/stage_${stage}.cu)
+  zero_cuda_test_options(${target})
+  target_compile_options(${target} PRIVATE -Xcompiler=-O0)
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-real)
+  add_test(NAME "cuda/symbols of stage ${stage}"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/cmake/symbols.sh ${CMAKE_NM} $<TARGET_OBJECTS:${target}>
+            ${cuda_dir}/symbols/stage_${stage}.cu)
+  set_tests_properties("cuda/symbols of stage ${stage}" PROPERTIES LABELS instantiation TIMEOUT 60)
+endforeach()

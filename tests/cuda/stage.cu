@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainers of stage ZERO_TEST_STAGE, on threads over the host and over GPUs.
+
+#include <zero/cuda.cuh>
+#include <zero/zero.hpp>
+
+#include <cuda/chain_model.hpp>
+#include <cuda/delayed_device.cuh>
+#include <cuda/training.hpp>
+
+#include <mutex>
+
+namespace zero_test {
+namespace {
+
+template <class Trainer>
+void read_elements(Trainer& trainer, Trained& trained, std::mutex& mutex) {
+  auto const read = [&](int which) {
+    return [&, which](zero::PlacedTensor const& tensor, zero::Index first, auto values) {
+      std::lock_guard const lock(mutex);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const element = first + static_cast<zero::Index>(i);
+        trained.elements[{tensor.number, element}][zero::at(which)] = values[i];
+      }
+    };
+  };
+  zero::read_weights(trainer, read(0));
+  zero::read_state(trainer, 0, read(1));
+  zero::read_state(trainer, 1, read(2));
+}
+
+template <class Backend, class Precision>
+Trained run(Training const& training) {
+  Trained trained;
+  trained.losses.resize(zero::at(training.world));
+  std::mutex mutex;
+  zero::LaunchOptions const patient{.timeout = std::chrono::seconds(120)};
+  zero::launch<Backend>(
+      training.world,
+      [&](auto communicator) {
+        using D = typename decltype(communicator)::Device;
+        int const rank = communicator.rank();
+        D& device = communicator.device();
+        ChainModel<D> model(training.model, device, training.own_gradients);
+        zero::Index const of_model = device.ledger().bytes();
+        zero::AdamW const adamw{
+            .lr = 0.02f, .weight_decay = 0.1f, .schedule = zero::LearningRate::linear(2, 50)};
+        {
+          zero::Trainer trainer{std::move(model),
+                                communicator,
+                                adamw,
+                                training.options,
+                                zero::Sharded<ZERO_TEST_STAGE>{},
+                                Precision{}};
+          std::vector<std::vector<Batch>> batches(zero::at(training.steps));
+          for (int s = 0; s < training.steps; ++s) {
+            for (int m = 0; m < training.options.accumulation; ++m)
+              batches[zero::at(s)].push_back(make_batch(rank, s, m));
+            if (s == training.bad_step && rank == 0)
+              batches[zero::at(s)].back().poisons.push_back({0});
+          }
+          Calls counted{};
+          for (int s = 0; s < training.steps; ++s) {
+            if (s == 2) counted = calls();
+            trainer.step(batches[zero::at(s)]);
+            if (training.quiet) continue;
+            trained.losses[zero::at(rank)].push_back(trainer.loss());
+            zero::Decision const d = trainer.decision();
+            if (rank == 0) {
+              trained.decisions.push_back({d.skip != 0 ? 0.0 : d.norm, d.clip_factor,
+                                           double{d.learning_rate}, double(d.skip),
+                                           double(d.updates), double(d.bad_unit)});
+            }
+          }
+          if (rank == 0) trained.calls = calls() - counted;
+          read_elements(trainer, trained, mutex);
+          std::uint64_t const hash = zero::parameters_hash(trainer);
+          if (rank == 0) {
+            trained.parameters_hash = hash;
+            trained.planned_bytes = trainer.plan().total_bytes();
+            trained.peak_bytes = device.ledger().peak_bytes() - of_model;
+          }
+        }
+        if (rank == 0) trained.left_bytes = device.ledger().bytes();
+      },
+      patient,
+      training.on == RunsOn::nccl ? zero::Environment::of_process()
+                                  : zero::Environment(zero::Environment::Variables{}));
+  return trained;
+}
+
+template <class Precision>
+Trained run_on(Training const& training) {
+  switch (training.on) {
+    case RunsOn::host:
+      return run<zero::Threads, Precision>(training);
+    case RunsOn::nccl:
+      return run<zero::cuda::Nccl, Precision>(training);
+    case RunsOn::delayed_gpu:
+      return run<zero::cuda::SharedDeviceOn<DelayedDevice>, Precision>(training);
+    default:
+      return run<zero::cuda::SharedDevice, Precision>(training);
+  }
+}
+
+}  // namespace
+
+template <>
+Trained train<ZERO_TEST_STAGE>(Training const& training) {
+  return training.bf16 ? run_on<zero::Bf16Mixed>(training) : run_on<zero::Fp32>(training);
+}
+
+}  // namespace zero_test

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Runs of the chain model, chosen by values: one kind of trainer a stage is compiled in stage.cu.
+
+#include <zero/policy/options.hpp>
+
+#include <cuda/calls.hpp>
+
+#include <support/model_spec.hpp>
+#include <support/script.hpp>
+
+#include <array>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zero_test {
+
+enum class RunsOn { host, gpu, delayed_gpu, nccl };
+
+struct Training {
+  ModelSpec model;
+  RunsOn on = RunsOn::gpu;
+  int world = 1;
+  bool bf16 = false;
+  bool own_gradients = false;
+  int bad_step = -1;  ///< step in which rank 0's gradient is not finite
+  int steps = 4;
+  bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted
+  zero::Options options{};
+};
+
+/// What came of it, padding excluded.
+struct Trained {
+  std::vector<std::vector<double>> losses;  ///< [rank, step]
+  std::vector<std::array<double, 6>>
+      decisions;  ///< [step]: norm, clip, rate, skip, updates, bad unit
+  std::map<std::pair<zero::Index, zero::Index>, std::array<float, 3>>
+      elements;  ///< (tensor, element): weight and states
+  std::uint64_t parameters_hash = 0;
+  zero::Index planned_bytes = 0;
+  zero::Index peak_bytes = 0;  ///< of rank 0's device, without the model's own
+  Calls calls{};               ///< of rank 0 from step 2 on, where quiet
+  zero::Index left_bytes = 0;  ///< once the trainer is gone
+};
+
+template <int Stage>
+Trained train(Training const& training);
+
+inline Trained train(int stage, Training const& training);
+
+/// Where two differ first; nothing when their bits are equal.
+std::string difference(Trained const& a, Trained const& b);
+
+template <>
+Trained train<0>(Training const&);
+template <>
+Trained train<1>(Training const&);
+template <>
+Trained train<2>(Training const&);
+template <>
+Trained train<3>(Training const&);
+
+inline Trained train(int stage, Training const& training) {
+  switch (stage) {
+    case 0:
+      return train<0>(training);
+    case 1:
+      return train<1>(training);
+    case 2:
+      return train<2>(training);
+    default:
+      return train<3>(training);
+  }
+}
+
+}  // namespace zero_test

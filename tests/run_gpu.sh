@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a GPU is needed for: bash tests/run_gpu.sh [BIN]
+# Without BIN, builds the preset cuda for this machine's GPU and runs its tests by ctest (labels gpu, gpu2). With BIN, a folder of
+# programs built elsewhere (build/cuda/bin), runs those and needs neither CMake nor nvcc. The last line is "N passed, N failed,
+# N skipped"; what is skipped says why.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+bin=${1-}
+passed=0
+failed=0
+skipped=0
+
+if [ -z "$bin" ]; then
+  cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=native -DZERO_REQUIRE_ALL=ON &&
+    cmake --build --preset cuda -j "$(nproc)" || { echo '0 passed, 1 failed, 0 skipped'; exit 1; }
+  ctest --preset cuda -L gpu -j 1 | tee build/cuda.log.tests
+  passed=$(grep -cE ' Passed +[0-9.]+ sec$' build/cuda.log.tests)
+  skipped=$(grep -cE '\*\*\*Skipped' build/cuda.log.tests)
+  failed=$(grep -cE '\*\*\*(Failed|Timeout|Exception|Not Run)' build/cuda.log.tests)
+else
+  # one NAME COMMAND...
+  one() {
+    local name=$1 begun=$SECONDS code
+    shift
+    timeout 300 "$@" >"$log" 2>&1
+    code=$?
+    case $code in
+      0) passed=$((passed + 1)) ;;
+      77) skipped=$((skipped + 1)) ;;
+      *) failed=$((failed + 1)) ;;
+    esac
+    echo "== $name: exit $code, $((SECONDS - begun)) s"
+    if [ "$code" -eq 0 ]; then tail -n "${lines:-3}" "$log"; else tail -n 60 "$log"; fi
+  }
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  lines=40 one "cuda_tests" "$bin/cuda_tests"
+  for world in 2 4; do
+    for scenario in collectives training-0 training-1 training-2 training-3; do
+      lines=8 one "$scenario of $world ranks over NCCL" \
+        bash tests/cuda/several_ranks.sh "$world" "$bin/cuda_ranks" "$scenario"
+    done
+  done
+  for scenario in late dies; do
+    one "a rank of four over NCCL $scenario" bash tests/cuda/failing_ranks.sh "$bin/cuda_ranks" "$scenario"
+  done
+  for example in 5_one_gpu 6_nccl_stages; do
+    lines=8 one "$example" "$bin/$example"
+  done
+  lines=8 one "6_nccl_stages of 2 processes" bash tests/cuda/several_ranks.sh 2 "$bin/6_nccl_stages"
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
