@@ -111,6 +111,11 @@ inline ResolvedConfig load_config(ConfigSource const& source,
   if (arguments != nullptr) checked = read_arguments(arguments_json(*arguments), findings);
   auto const object = detail::read_source(source, form, findings);
   if (!object || world < 1) findings.raise();
+  auto const* const file = std::get_if<ConfigFile>(&source);
+  if (file != nullptr && checked && checked->deepspeed &&
+      *checked->deepspeed != file->path.string())
+    findings.warn("arguments.deepspeed: " + *checked->deepspeed + " is not what is read, " +
+                  file->path.string());
   detail::ConfigValues values;
   detail::Judge(findings, values)(*object);
   detail::Resolver(findings, values, checked ? &*checked : nullptr, world)();
