@@ -38,7 +38,7 @@ class HostWorkers {
     for (std::thread& thread : others_) thread.join();
   }
 
-  int threads() const { return parts_; }
+  int threads() const { return parts_; }  ///< the calling one included
 
   /// Calls f(begin, end) for parts of [0, n) that cover it, one a thread, each but the last a
   /// multiple of 1024 elements; returns when all are done. What is too little to share is done
@@ -112,8 +112,10 @@ class HostWorkers {
 class WorkersOf {
  public:
   WorkersOf() = default;
+  /// Shares `workers`; null: none.
   explicit WorkersOf(std::shared_ptr<HostWorkers> workers) : workers_(std::move(workers)) {}
 
+  /// As HostWorkers::run; without workers f(0, n) here.
   template <class F>
   void run(Index n, F const& f) const {
     if (workers_ == nullptr) return f(Index{0}, n);

@@ -36,8 +36,8 @@ struct Decision {
   float loss_scale = 1;     ///< what the next pass multiplies the gradient of its loss by
   float used_scale = 1;     ///< what this step's did, and what is taken out of norm and factor
   std::int32_t skip = 0;    ///< 1: a gradient was not finite, nothing is updated
-  SkipCause cause = SkipCause::none;
-  std::int32_t failed = 0;  ///< 1: training cannot go on, as check_finite says
+  SkipCause cause = SkipCause::none;  ///< of a skipped step
+  std::int32_t failed = 0;            ///< 1: training cannot go on, as check_finite says
   Index updates =
       0;  ///< good updates so far, this one included; the t of bias correction and schedule
   Index skipped = 0;  ///< skipped steps so far
@@ -49,7 +49,7 @@ struct Decision {
   Index bad_loss_rank = -1;
   Index diverged_rank = -1;  ///< first rank that issued other collectives than rank 0 in this step
   Index bad_losses = 0;      ///< steps in a row, up to this one, that were skipped for a loss
-  LossScaleState scale_state{};
+  LossScaleState scale_state{};  ///< how far a moving scale has come
 
   /// Norm of the gradient that is applied.
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
@@ -64,7 +64,7 @@ struct DecisionInputs {
   Index ranks = 1;           ///< of the world
   double clip = 0;           ///< largest norm, 0 for none
   double contributions = 1;  ///< ranks averaged over x micro-batches: the divisor of the mean
-  LossScale loss_scale{};
+  LossScale loss_scale{};    ///< how the scale moves
 };
 
 namespace detail {

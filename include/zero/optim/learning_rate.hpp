@@ -60,6 +60,8 @@ class LearningRate {
   /// (1
   /// - end) (1 - (c - warmup) / (total - warmup))^power up to total, then end.
   /// @param end lr_end / lr; transformers' default is 1e-7 / lr
+  /// @param warmup, total updates
+  /// @param power of the fall
   static LearningRate polynomial(Index warmup, Index total, double power = 1, double end = 0) {
     require_argument(power >= 0 && power <= 1e9, "LearningRate::polynomial: power", power,
                      "0 to 1e9");
@@ -87,6 +89,8 @@ class LearningRate {
   /// warm-up of i = c - 1; then end + (1 - end) (1 + cos(pi p)) / 2 with p = (i - W + 1) / (total -
   /// W), at most 1. So the peak is not reached.
   /// @param end cos_min_ratio
+  /// @param warmup the rise
+  /// @param total updates
   static LearningRate warmup_cosine(Warmup const& warmup, Index total, double end = 1e-4) {
     require_argument(end >= 0 && std::isfinite(end), "LearningRate::warmup_cosine: end", end,
                      "a finite multiple, 0 or more, of the optimizer's rate");
@@ -142,6 +146,7 @@ class LearningRate {
     return r;
   }
 
+  /// Of an update, from 1; what multiplies the optimizer's lr.
   ZERO_HOST_DEVICE double factor(Index update) const {
     Index const before = update > 1 ? update - 1 : 0;
     Index const c = (before < max_count ? before : max_count) + ahead_;

@@ -17,6 +17,7 @@ class Momentum {
   /// @param low, high cycle_min_mom and cycle_max_mom, from 0 to below 1
   /// @param decay_rate decay_mom_rate, at least 0
   /// @throws InvalidArgument naming the argument, what was found and what was expected
+  /// @param cycle the rate's
   static Momentum one_cycle(OneCycle const& cycle, double low = 0.8, double high = 0.9,
                             double decay_rate = 0) {
     validate(cycle, "Momentum::one_cycle");
@@ -58,14 +59,15 @@ class Momentum {
 template <Optimizer O>
 requires requires(O o) { o.beta1 = 0.5f; }
 struct CycledMomentum : O {
-  Momentum momentum;
+  Momentum momentum;  ///< what beta1 follows
 
+  /// From an optimizer and what its beta1 follows.
   CycledMomentum(O optimizer, Momentum cycle) : O(optimizer), momentum(cycle) {}
 
   /// The optimizer with the beta1 of one update, and its own constants.
   struct Constants {
-    O optimizer;
-    decltype(std::declval<O const&>().constants(Index{})) constants;
+    O optimizer;                                                      ///< with the update's beta1
+    decltype(std::declval<O const&>().constants(Index{})) constants;  ///< its own
   };
 
   /// The optimizer as it is in update t.
@@ -74,11 +76,14 @@ struct CycledMomentum : O {
     moved.beta1 = static_cast<float>(momentum.value(t));
     return moved;
   }
+  /// As the optimizer's in update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const { return at_update(t).learning_rate(t); }
+  /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     O const moved = at_update(t);
     return {moved, moved.constants(t)};
   }
+  /// As the optimizer's, with the update's beta1.
   ZERO_HOST_DEVICE float direction(Constants const& c, float weight, float gradient, float* states,
                                    float decay) const {
     return c.optimizer.direction(c.constants, weight, gradient, states, decay);

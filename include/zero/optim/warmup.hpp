@@ -40,6 +40,7 @@ struct Warmup {
 
 /// @param who "LearningRate::warmup"
 /// @throws InvalidArgument naming the argument, what was found and what was expected
+/// @param w the warm-up
 inline void validate(Warmup const& w, std::string const& who) {
   require_argument(w.updates >= 0 && w.updates <= max_count, who + ": updates", w.updates,
                    "0 updates to 2^53");

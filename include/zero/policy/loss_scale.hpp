@@ -63,8 +63,8 @@ class LossScale {
     return s;
   }
 
-  ZERO_HOST_DEVICE constexpr bool moves() const { return moves_; }
-  ZERO_HOST_DEVICE constexpr float initial() const { return initial_; }
+  ZERO_HOST_DEVICE constexpr bool moves() const { return moves_; }       ///< it is dynamic
+  ZERO_HOST_DEVICE constexpr float initial() const { return initial_; }  ///< first scale
   /// Of a scale that moves.
   ZERO_HOST_DEVICE constexpr DynamicLossScale const& settings() const { return settings_; }
 

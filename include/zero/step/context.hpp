@@ -45,6 +45,9 @@ class Context : Requirements<C, P> {
   ///   naming the first difference, when ranks were built differently
   /// @param facts Facts::of<P>(num_states, has_trust_ratio) of the optimizer
   /// @param optimizer_facts what is compared of the optimizer, hash(optimizer)
+  /// @param model what is trained
+  /// @param ranks the communicator
+  /// @param run_options the same on every rank
   Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
       : units((validate(run_options), std::move(model.units))),

@@ -64,6 +64,7 @@ class Pass {
   /// frozen;
   ///   range and buffers live until the lease ends
   /// @throws InvalidArgument naming the tensor, when a view has another size
+  /// @param unit of the model
   template <OwnGradients<Device> Own>
   [[nodiscard]] BackwardLease<Pass> backward(int unit, Own const& own) requires(Trains) {
     int const visit = advance(unit, Phase::backward);
@@ -118,6 +119,7 @@ class Pass {
   void lease_ends() noexcept { --leases_; }                  ///< told by a lease
   /// Told by a lease: the model adds nothing more in this visit.
   /// @param finish what the lease has left to do on its slot
+  /// @param u, visit of the lease
   template <class Finish>
   void gradients_end(int u, int visit, Finish finish) noexcept {
     try {
