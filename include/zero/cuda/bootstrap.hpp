@@ -68,6 +68,7 @@ class Bootstrap {
   /// process where the address is given, so that other threads should not read it meanwhile.
   class Use {
    public:
+    /// Sets NCCL_COMM_ID where the bootstrap has an address; the end puts back what was there.
     explicit Use(Bootstrap const& bootstrap) : changes_(!bootstrap.address_.empty()) {
       if (!changes_) return;
       if (char const* const old = std::getenv(variable)) old_ = old;
