@@ -75,6 +75,18 @@ inline Outcome load_case(std::string const& name,
   return load(zero::ConfigFile{cases_folder() / name}, arguments, world);
 }
 
+/// Sets a value at a path of objects: put_at(o, "a.b", 1) makes {"a": {"b": 1}}.
+inline void put_at(boost::json::object& object, std::string_view path, boost::json::value value) {
+  boost::json::object* here = &object;
+  for (std::size_t point; (point = path.find('.')) != std::string_view::npos;
+       path.remove_prefix(point + 1)) {
+    boost::json::value& inner = (*here)[path.substr(0, point)];
+    if (!inner.is_object()) inner = boost::json::object();
+    here = &inner.get_object();
+  }
+  (*here)[path] = std::move(value);
+}
+
 /// A configuration of one micro-batch sample with further members: `with(R"("zero_optimization":
 /// {})")`.
 inline std::string with(std::string const& members) {
