@@ -267,8 +267,11 @@ inline void check(Settings const& s) {
   only("--shifted", r.shifted,
        {constant_with_warmup, linear, cosine, polynomial, warmup, warmup_decay, warmup_cosine});
   LossScaleSettings const& l = s.loss_scale;
-  if ((l.power || l.window || l.hysteresis) && !l.dynamic) {
-    refuse("--loss-scale-power, --loss-scale-window and --hysteresis are for --loss-scale dynamic");
+  bool const moves = l.dynamic || (s.precision == Precision::fp16 && !l.fixed);
+  if ((l.power || l.window || l.hysteresis) && !moves) {
+    refuse(
+        "--loss-scale-power, --loss-scale-window and --hysteresis are for a dynamic scale: "
+        "--loss-scale dynamic, or --precision fp16 without a fixed one");
   }
   if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
     refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));

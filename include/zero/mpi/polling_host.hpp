@@ -48,6 +48,7 @@ namespace detail {
 class PollingState {
  public:
   std::shared_ptr<Ledger> const ledger = std::make_shared<Ledger>();
+  std::shared_ptr<HostWorkers> workers{};
 
   PollingState() = default;
   PollingState(PollingState const&) = delete;
@@ -266,6 +267,15 @@ class PollingHost {
   static constexpr bool host_memory = true;  ///< views become spans
   using Stream = PollingStream;              ///< lets transfers progress
   using Event = PollingEvent;                ///< a place in a queue
+
+  PollingHost() = default;
+  /// @param threads that share updates, the calling one included
+  /// @throws InvalidArgument below 1
+  static PollingHost with_threads(int threads) {
+    PollingHost device;
+    if (threads != 1) device.state_->workers = std::make_shared<HostWorkers>(threads);
+    return device;
+  }
 
   /// Owner of host memory; gives it back when no transfer is under way.
   class Buffer {

@@ -72,9 +72,8 @@ namespace detail {
 /// What a step says of the scale. A loss that is not finite says nothing: it would not be finite at
 /// any scale.
 ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& option) {
-  d.failed = 0;
   d.bad_losses = d.cause == SkipCause::loss ? d.bad_losses + 1 : 0;
-  if (!option.moves() || d.cause == SkipCause::divergence) return;
+  if (!option.given() || d.cause == SkipCause::divergence) return;
   Index const limit = option.settings().max_bad_losses;
   bool const goes_on =
       d.cause == SkipCause::loss
@@ -85,7 +84,9 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 
 }  // namespace detail
 
-/// Turns the records of all ranks, in rank order, into this step's decision.
+/// Turns the records of all ranks, in rank order, into this step's decision. A decision that has
+/// failed stays as it is: every later step is skipped, so that whoever looks late still learns
+/// which one it was.
 /// @param decision of the step before, replaced by this one
 /// @param records [ranks, norm_record_doubles]
 /// @param inputs what else it depends on
@@ -93,6 +94,7 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 template <class LearningRate>
 ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, DecisionInputs inputs,
                              LearningRate const& learning_rate) {
+  if (decision.failed != 0) return;
   double sum = 0;
   decision.bad_unit = -1;
   decision.bad_loss_rank = -1;

@@ -55,7 +55,7 @@ struct Lamb {
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     double rate = static_cast<double>(lr) * schedule.factor(t);
     if (correction == LambCorrection::rate) {
-      double const n = static_cast<double>(t);
+      double const n = static_cast<double>(t > 1 ? t : 1);  // before the first good step t is 0
       rate *= std::sqrt(1.0 - std::pow(static_cast<double>(beta2), n)) /
               (1.0 - std::pow(static_cast<double>(beta1), n));
     }

@@ -134,7 +134,8 @@ class LearningRate {
 
   /// The same curve without its idle start: update 1 stands at the first step above it (warm-ups of
   /// transformers: one update earlier, 1 / warmup; of DeepSpeed: two, 1 / W or log 2 / log W), and
-  /// update `total` is the last one above the end. A schedule without a warm-up is as it was.
+  /// update `total` is the last one above the end, of warmup_cosine the first one at it. A schedule
+  /// without a warm-up is as it was.
   LearningRate shifted() const {
     LearningRate r = *this;
     if (r.ahead_ > 0) return r;

@@ -3,8 +3,12 @@
 // A momentum that moves with the updates, as OneCycle's does (DeepSpeed's cycle_momentum): around
 // any optimizer that has a beta1. An optimizer without one is refused by the compiler.
 
+#include <zero/core/hash.hpp>
 #include <zero/optim/one_cycle.hpp>
 #include <zero/optim/optimizer.hpp>
+
+#include <bit>
+#include <cstdint>
 
 namespace zero {
 
@@ -42,6 +46,16 @@ class Momentum {
     return decayed < largest ? decayed : largest;
   }
 
+  /// Of all that makes the curve.
+  std::uint64_t hash() const {
+    Hash h;
+    for (double x : {low_, high_, decay_rate_}) h.add(std::bit_cast<std::uint64_t>(x));
+    for (Index n :
+         {cycle_.up, cycle_.down, cycle_.up_stairs, cycle_.down_stairs, cycle_.decay_updates})
+      h.add(n);
+    return h.value();
+  }
+
  private:
   Momentum() = default;
   static constexpr double largest = 1.0 - 0x1p-24;  // the largest float below 1
@@ -75,6 +89,12 @@ struct CycledMomentum : O {
     O moved = *this;
     moved.beta1 = static_cast<float>(momentum.value(t));
     return moved;
+  }
+  /// What the first updates do not show; ranks compare it.
+  std::uint64_t hash() const {
+    Hash h;
+    if constexpr (requires(O const& o) { o.hash(); }) h.add(std::uint64_t{O::hash()});
+    return h.add(momentum.hash()).value();
   }
   /// As the optimizer's in update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const { return at_update(t).learning_rate(t); }

@@ -37,8 +37,8 @@ struct Sgd {
     settings.not_negative("momentum", momentum);
     settings.require(std::isfinite(dampening), "dampening", dampening, "a finite number");
     settings.not_negative("weight_decay", weight_decay);
-    settings.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", momentum,
-                     "a momentum above 0 and no dampening");
+    settings.require(!nesterov || momentum > 0, "momentum", momentum, "above 0, for nesterov");
+    settings.require(!nesterov || dampening == 0, "dampening", dampening, "0, for nesterov");
   }
   /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The menu of precisions: the types of parameters and gradients, on the device and on the wire, and
-// whether the optimizer keeps a float master copy. Optimizer state is float; sums are made in
-// float.
+// whether the optimizer keeps a float master copy. Optimizer state has a policy of its own
+// (policy/state.hpp); sums are made in float.
 
 #include <zero/core/dtype.hpp>
 #include <zero/policy/kind.hpp>

@@ -131,7 +131,7 @@ class Context : Requirements<C, P> {
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
-  Slot<Device>& loss() { return tables[1]; }           ///< one double: the sum over micro-batches
+  Slot<Device>& loss() { return tables[1]; }           ///< the sum over micro-batches, and a mark
   Slot<Device>& records() { return tables[2]; }        ///< [world, 4] doubles
   Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
   Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
@@ -164,7 +164,7 @@ class Context : Requirements<C, P> {
                                "schedule, than rank 0 before step " +
                                std::to_string(step) + " was decided");
     }
-    check_finite(d, step, [this](Index u) { return unit_name(u); });
+    check_finite(d, d.updates + d.skipped, [this](Index u) { return unit_name(u); });
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.

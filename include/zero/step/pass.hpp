@@ -101,7 +101,7 @@ class Pass {
     skip_to(visits_);
     if constexpr (Trains) {
       reduce_->flush(visits_);
-      if (context_.loss_scale.moves()) {
+      if (context_.loss_scale.given()) {
         mark_not_finite(context_.compute, View<double const, Device>(loss_.view(0, 1)),
                         loss_.view(1, 1));
       }
