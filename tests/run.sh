@@ -21,8 +21,7 @@ bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binut
 for version in 19 18 17 16; do
   command -v "clang++-$version" >/dev/null && clang=clang++-$version && break
 done
-# A lane that compiles and links what needs nvcc, where that is.
-if [ "$#" -eq 0 ] && command -v nvcc >/dev/null; then lanes+=(cuda); fi
+# The lane `cuda`, which compiles and links what needs nvcc, is built where it is asked for: bash tests/run.sh cuda
 
 # The slowest objects of a build, from ninja's own log (start and end in ms, ..., output).
 slowest_objects() {
