@@ -5,6 +5,7 @@
 
 #include <support/agreement.hpp>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
