@@ -8,7 +8,7 @@ namespace {
 using namespace config_test;
 
 TEST_CASE(
-    "C01: a prefetch size filled by a rule is whole, rounded down; a fractional number is "
+    "C01: a prefetch size filled by a rule is whole, rounded down, and a fractional number is "
     "refused") {
   // 0.9 h h, rounded down.
   std::pair<Index, Index> const sizes[] = {

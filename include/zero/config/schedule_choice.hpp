@@ -3,6 +3,7 @@
 // The schedule of a configuration as the library's: DeepSpeed's and transformers' numbers become a
 // rate and a LearningRate, which is a multiple of it.
 
+#include <zero/config/json_text.hpp>
 #include <zero/config/problem.hpp>
 #include <zero/config/resolved.hpp>
 #include <zero/optim/learning_rate.hpp>
@@ -38,7 +39,7 @@ inline OneCycle one_cycle_of(MenuChoice const& s) {
 inline double part_of(double value, double whole, char const* key) {
   if (whole > 0) return value / whole;
   if (value == 0) return 0;
-  throw ConfigError({{key, json_number(value), "0, since the peak of the rate is 0"}});
+  throw ConfigError({{key, detail::json_number(value), "0, since the peak of the rate is 0"}});
 }
 
 }  // namespace detail

@@ -16,7 +16,7 @@ struct Mpi {
   /// This process as one rank.
   class World {
    public:
-    /// @param ranks the joined world
+    /// From the joined world and how to wait.
     World(std::shared_ptr<detail::MpiRanks> ranks, LaunchOptions const& options)
         : ranks_(std::move(ranks)), options_(options) {}
 
