@@ -2,6 +2,7 @@
 # cmake -DSOURCE_DIR=... -DDIR=... -P vcpkg.cmake
 # Runs the port's steps with stand-ins for vcpkg's functions, which do what vcpkg's own do of it; then DIR holds what a port must hold.
 cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE ${DIR}) # what an earlier run has found there counts for nothing
 set(port ${SOURCE_DIR}/docs/packaging/vcpkg)
 set(CURRENT_PACKAGES_DIR ${DIR}/packages/zero)
 set(PORT zero)
