@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 lanes=("$@")
-[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-mpich host-bare host-asan-ubsan host-tsan tidy)
+[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-mpich host-bare host-asan-ubsan host-tsan)
 jobs=$(nproc)
 passed=0
 failed=0
@@ -21,7 +21,7 @@ bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binut
 for version in 19 18 17 16; do
   command -v "clang++-$version" >/dev/null && clang=clang++-$version && break
 done
-# The lane `cuda`, which compiles and links what needs nvcc, is built where it is asked for: bash tests/run.sh cuda
+# Two lanes run where they are asked for: `tidy`, and `cuda`, which compiles and links what needs nvcc.
 
 # The slowest objects of a build, from ninja's own log (start and end in ms, ..., output).
 slowest_objects() {

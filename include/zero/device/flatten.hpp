@@ -23,7 +23,7 @@ struct OwnBuffers {
 
   /// A piece's own buffer.
   View<T, D> view(FlatPiece const& piece) const {
-    // Made from views of T by whoever fills the pieces in.
+    // Made from views of T by whoever fills the pieces in. NOLINTNEXTLINE(*-const-cast)
     return {static_cast<T*>(const_cast<void*>(piece.own)), piece.elements};
   }
 };
