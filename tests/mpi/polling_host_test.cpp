@@ -178,6 +178,25 @@ TEST_CASE("A stream that ends finishes its work, except while an exception unwin
   CHECK(done == 1);
 }
 
+TEST_CASE("What a stream left unfinished while an exception unwound is not waited for") {
+  PollingHost device;
+  Gate gate;
+  PollingHost::Event event;
+  try {
+    auto stream = device.stream();
+    stream.enqueue_polled(behind(gate));
+    stream.record(event);
+    throw std::runtime_error("model");
+  } catch (std::runtime_error const&) {
+  }
+  auto stream = device.stream();
+  CHECK_THROWS_WITH_AS(stream.wait(event),
+                       "what is waited for was left unfinished by a stream that ended while an "
+                       "exception unwound",
+                       zero::Error);
+  gate.open = true;
+}
+
 TEST_CASE("Large work, many pieces, streams in turn") {
   PollingHost device;
   std::array<char, 4000> large{};
