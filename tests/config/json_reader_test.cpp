@@ -139,7 +139,8 @@ TEST_CASE("damaged texts end in an answer, never in anything else") {
       load_case("s04_seed_stage3_offload.json", table_arguments(), 2).config->json);
   std::string const bytes = "{}[]\",:\\/*#0123456789eE+-.truefalsn \n\xef\xbb\xbf\xff\0";
   int accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
+  int const texts = ZERO_TESTS_SANITIZED ? 300 : 3000;  // libFuzzer goes further there
+  for (int i = 0; i < texts; ++i) {
     std::string text = whole;
     int const changes = 1 + static_cast<int>(random() % 4);
     for (int k = 0; k < changes; ++k) {
@@ -165,7 +166,7 @@ TEST_CASE("damaged texts end in an answer, never in anything else") {
       accepted += outcome.config ? 1 : 0;
     }
   }
-  CHECK(accepted < 6000);  // the resolved form itself holds keys that are no key of a file
+  CHECK(accepted < 2 * texts);  // the resolved form itself holds keys that are no key of a file
 }
 
 }  // namespace
