@@ -9,3 +9,4 @@ if(DEFINED zero_yaml)
   list(APPEND definitions ZERO_CONFIG_YAML=1)
 endif()
 set(sanitized json_reader_test.cpp resolve_test.cpp) # what reads anything; tests/fuzz has more
+set(threads OFF)
