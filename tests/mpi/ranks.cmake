@@ -53,7 +53,7 @@ zero_ranks_test("more bytes than an int counts" 300 2
   ${MPIEXEC_EXECUTABLE} -n 2 $<TARGET_FILE:mpi_ranks> large)
 
 foreach(failure IN ITEMS "model-throws 0" "model-throws 3" "loop-throws 2" "loop-throws-a-number 1" "another-visit 3" "stops 0"
-                         "stops 3" "is-killed 3" "exits 3" "late 3" "differs layout" "differs schedule" "differs policy"
+                         "stops 3" "is-killed 3" "exits 3" "late 3" joins-late "differs layout" "differs schedule" "differs policy"
                          "differs clip" "differs seed" "differs prefetch")
   separate_arguments(arguments UNIX_COMMAND "${failure}")
   zero_failure_test("a rank ${failure}" ${arguments})
