@@ -2,7 +2,7 @@
 // The kernels of a step against the device's own copy, measured in the same run: seconds, bytes
 // that must move, and their share of the ceiling.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/model/initial.hpp>
 #include <zero/optim/adamw.hpp>
 

@@ -2,7 +2,7 @@
 // The losses of the GPT's first steps on one GPU, from weights and tokens that a peer can make as
 // well: bench/peers/gpt_losses.py runs it and holds the losses against PyTorch's.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <gpt2/cuda/model.cuh>

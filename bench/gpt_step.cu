@@ -4,7 +4,7 @@
 // milliseconds, tokens/s and the peak of memory, and what an optimizer that moved its bytes at the
 // speed of a copy would have taken.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <gpt2/cuda/model.cuh>

@@ -6,13 +6,14 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 lanes=("$@")
-[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-mpich host-bare host-asan-ubsan host-tsan tidy)
+[ "${#lanes[@]}" -gt 0 ] || lanes=(host host-mpich host-bare host-asan-ubsan host-tsan)
 jobs=$(nproc)
 passed=0
 failed=0
 
 bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
   libopenmpi-dev,openmpi-bin libmpich-dev,mpich doxygen python3=python3 'clang-tidy-19|clang-tidy-18|clang-tidy-17|clang-tidy-16' \
+  'libboost-json1.83-dev|libboost-json1.81-dev|libboost-json-dev' libyaml-cpp-dev \
   'clang-19,llvm-19,libclang-rt-19-dev|clang-18,llvm-18,libclang-rt-18-dev|clang-17,llvm-17,libclang-rt-17-dev|clang-16,llvm-16,libclang-rt-16-dev' || {
   echo '0 passed, 1 failed'
   exit 1
@@ -20,8 +21,7 @@ bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binut
 for version in 19 18 17 16; do
   command -v "clang++-$version" >/dev/null && clang=clang++-$version && break
 done
-# A lane that compiles and links what needs nvcc, where that is.
-if [ "$#" -eq 0 ] && command -v nvcc >/dev/null; then lanes+=(cuda); fi
+# Two lanes run where they are asked for: `tidy`, and `cuda`, which compiles and links what needs nvcc.
 
 # The slowest objects of a build, from ninja's own log (start and end in ms, ..., output).
 slowest_objects() {
@@ -38,7 +38,8 @@ lane() {
   local arguments=(-DZERO_REQUIRE_ALL=ON)
   case $preset in
     *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
-    host) # beside MPICH, whichever of them is called mpirun
+    host) # every header alone: host-bare; and beside MPICH, whichever of them is called mpirun
+      case " ${lanes[*]} " in *' host-bare '*) arguments+=(-DZERO_TESTS_HEADERS=OFF) ;; esac
       command -v mpicxx.openmpi mpirun.openmpi >/dev/null &&
         arguments+=(-DMPI_CXX_COMPILER=mpicxx.openmpi -DMPIEXEC_EXECUTABLE=mpirun.openmpi)
       ;;

@@ -231,6 +231,10 @@ inline std::vector<Flag> const& all_flags() {
           {{"none", Recompute::none}, {"cheap", Recompute::cheap}, {"block", Recompute::block}},
           [](S& s, Recompute v) { s.recompute = v; }),
       file("--metrics", "FILE.jsonl|.csv", "write a row a step", &Settings::metrics),
+      file("--config", "FILE.json", "DeepSpeed's configuration in place of flags",
+           &Settings::config),
+      file("--arguments", "FILE.json", "training arguments, which fill its \"auto\"",
+           &Settings::arguments),
       {"--json", "", "end with one line of JSON", [](S& s, std::string const&) { s.json = true; }},
       {"--help", "", "list the flags", [](S& s, std::string const&) { s.help = true; }},
   };
@@ -285,8 +289,11 @@ inline void check(Settings const& s) {
   only("--shifted", r.shifted,
        {constant_with_warmup, linear, cosine, polynomial, warmup, warmup_decay, warmup_cosine});
   LossScaleSettings const& l = s.loss_scale;
-  if ((l.power || l.window || l.hysteresis) && !l.dynamic) {
-    refuse("--loss-scale-power, --loss-scale-window and --hysteresis are for --loss-scale dynamic");
+  bool const moves = l.dynamic || (s.precision == Precision::fp16 && !l.fixed);
+  if ((l.power || l.window || l.hysteresis) && !moves) {
+    refuse(
+        "--loss-scale-power, --loss-scale-window and --hysteresis are for a dynamic scale: "
+        "--loss-scale dynamic, or --precision fp16 without a fixed one");
   }
   if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
     refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));
@@ -332,6 +339,7 @@ inline Settings read_flags(std::span<char const* const> arguments) {
   }
   if (!settings.help && given("--tokens") && given("--text"))
     refuse("--tokens and --text both say what to train on: leave one of them out");
+  settings.given = std::move(seen);
   if (!settings.help) check(settings);
   return settings;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpt2: trains a GPT-2 on text at any ZeRO stage. See --help.
 
+#include <zero/launch/accelerate.hpp>
 #include <zero/report/metrics.hpp>
 
 #include <gpt2/activations.hpp>
 #include <gpt2/backend.hpp>
+#include <gpt2/batches.hpp>
+#include <gpt2/config_file.hpp>
 #include <gpt2/corpus.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
@@ -140,6 +143,13 @@ int run(std::span<char const* const> arguments) {
       return 0;
     }
     take_place(settings, place);
+    auto const accelerate = zero::accelerate_deepspeed_config(zero::Environment::of_process());
+    if (accelerate || !settings.config.empty() || !settings.arguments.empty()) {
+      for (std::string const& warning : apply_config(settings, accelerate)) {
+        if (speaks) std::cerr << "warning: " << warning << "\n";
+      }
+      check(settings);
+    }
     check_machine(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";

@@ -2,22 +2,17 @@
 #pragma once
 // The optimizers that gpt2 trains with, by name; each is a type of its own.
 
-#include <zero/optim/adagrad.hpp>
-#include <zero/optim/adam.hpp>
-#include <zero/optim/adamw.hpp>
-#include <zero/optim/lamb.hpp>
-#include <zero/optim/lion.hpp>
-#include <zero/optim/sgd.hpp>
-
 #include <gpt2/rate.hpp>
 #include <gpt2/settings.hpp>
 
 namespace gpt2 {
 
-/// Calls f(optimizer) with the optimizer, rate and schedule that the settings name. Rates that are
+/// Calls f(optimizer) with the optimizer, rate and schedule that a configuration or the settings
+/// name. Rates that are
 /// not given are those with which the default model learns well.
 template <class F>
 void with_optimizer(Settings const& s, F f) {
+  if (s.configured) return std::visit(f, s.configured->optimizer);
   zero::LearningRate const schedule = rate_of(s);
   auto const call = [&](auto optimizer, double rate) {
     optimizer.lr = static_cast<float>(s.learning_rate.value_or(rate));

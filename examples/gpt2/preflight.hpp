@@ -23,6 +23,7 @@ namespace gpt2 {
 
 /// The library's options of a run.
 inline zero::Options options_of(Settings const& s) {
+  if (s.configured) return s.configured->options;
   return {.accumulation = s.accumulation,
           .clip = 1.0f,
           .reduction = s.reduction,

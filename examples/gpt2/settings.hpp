@@ -2,6 +2,12 @@
 #pragma once
 // What a run of the program gpt2 is told.
 
+#include <zero/optim/adagrad.hpp>
+#include <zero/optim/adam.hpp>
+#include <zero/optim/adamw.hpp>
+#include <zero/optim/lamb.hpp>
+#include <zero/optim/lion.hpp>
+#include <zero/optim/sgd.hpp>
 #include <zero/optim/warmup.hpp>
 #include <zero/policy/options.hpp>
 
@@ -11,6 +17,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace gpt2 {
 
@@ -56,6 +64,13 @@ struct LossScaleSettings {
 
 enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
 
+/// What a DeepSpeed configuration decides in place of flags.
+struct Configured {
+  zero::Options options{};
+  std::variant<zero::AdamW, zero::Adam, zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>
+      optimizer{};
+};
+
 /// Settings of one run; the defaults are a run of about two minutes on two cores.
 struct Settings {
   On on = On::host;
@@ -78,10 +93,14 @@ struct Settings {
   LossScaleSettings loss_scale{};
   int prefetch = 1;
   Index bucket = 0;
-  std::string text{};     ///< file to train on; empty: the fortunes
-  std::string tokens{};   ///< file of tokens to train on, in place of a text
-  std::string metrics{};  ///< file for a row a step; empty: none
-  bool json = false;      ///< end with a line of JSON
+  std::string text{};                      ///< file to train on; empty: the fortunes
+  std::string tokens{};                    ///< file of tokens to train on, in place of a text
+  std::string metrics{};                   ///< file for a row a step; empty: none
+  std::string config{};                    ///< DeepSpeed's JSON in place of flags; empty: none
+  std::string arguments{};                 ///< training arguments beside it
+  std::vector<std::string> given{};        ///< flags that were given
+  std::optional<Configured> configured{};  ///< what --config decides
+  bool json = false;                       ///< end with a line of JSON
   bool help = false;
 
   /// Steps that this run makes.

@@ -4,7 +4,7 @@
 // gradients lie in float buffers of its own; the library brings them into the unit's place, and
 // casts them, in one launch when a backward lease ends.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <memory>

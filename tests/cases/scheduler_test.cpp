@@ -56,7 +56,7 @@ TEST_CASE("S01: the first update of a warm-up already has the schedule's rate") 
 }
 
 TEST_CASE(
-    "S03: a warm-up of one update is one of two, of none is none; what is no length is refused") {
+    "S03: a warm-up of one update is one of two, of none is none, and what is no length is refused") {
   struct Case {
     Ramp ramp;
     Index updates;

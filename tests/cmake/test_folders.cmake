@@ -8,6 +8,7 @@
 #   timeout      seconds one TEST_CASE may take (120)
 #   serial       ON: nothing else runs beside its tests (time is measured)
 #   sanitized    what a sanitizer lane builds: ON (default) all, OFF nothing, or a list of files
+#   threads      OFF: its tests are one thread, of which ThreadSanitizer has nothing to say
 
 set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
 
@@ -36,12 +37,13 @@ function(zero_test_folder folder)
   set(timeout 120)
   set(serial OFF)
   set(sanitized ON)
+  set(threads ON)
   set(dir ${zero_tests_dir}/${folder})
   include(${dir}/sources.cmake OPTIONAL)
   file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${dir} ${dir}/*_test.cpp)
 
   if(ZERO_TESTS_LANE STREQUAL "sanitized")
-    if(sanitized STREQUAL "OFF")
+    if(sanitized STREQUAL "OFF" OR (NOT threads AND CMAKE_CXX_FLAGS MATCHES "fsanitize=thread"))
       return()
     elseif(NOT sanitized STREQUAL "ON")
       set(tests ${sanitized})

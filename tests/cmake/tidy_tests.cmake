@@ -24,7 +24,7 @@ function(zero_tidy_tests)
     endif()
     add_test(NAME "tidy/${name}" COMMAND ${ZERO_BASH} ${zero_tests_dir}/tidy/lint.sh
       ${ZERO_CLANG_TIDY} ${PROJECT_SOURCE_DIR} ${subject} ${flags})
-    set_tests_properties("tidy/${name}" PROPERTIES TIMEOUT 600 LABELS tidy)
+    set_tests_properties("tidy/${name}" PROPERTIES TIMEOUT 1500 LABELS tidy)
   endforeach()
   add_test(NAME "tidy/planted faults are caught"
     COMMAND ${ZERO_BASH} ${zero_tests_dir}/tidy/planted.sh ${ZERO_CLANG_TIDY} ${PROJECT_SOURCE_DIR})

@@ -2,7 +2,7 @@
 // Memory, streams and events of a GPU: what is counted, ordered, given back, and said when it
 // fails.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 
 #include <cuda/values.hpp>
 

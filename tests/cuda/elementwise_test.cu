@@ -2,7 +2,7 @@
 // Element-wise kernels against scalar loops that are written without the library: all types, sizes
 // that no access divides, addresses that no access may use.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>

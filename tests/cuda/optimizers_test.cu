@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every optimizer of the menu, with every storage, has the host's bits; trust ratios as well.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <cuda/values.hpp>

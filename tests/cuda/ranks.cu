@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of several over NCCL: cuda_ranks SCENARIO, started by several_ranks.sh or a launcher.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/launch/agree.hpp>
 #include <zero/zero.hpp>
 

@@ -3,7 +3,7 @@
 // rank order, in float (in double for double), rounded once; and what happens when a rank goes
 // wrong.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 
 #include <cuda/values.hpp>
 

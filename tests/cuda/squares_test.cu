@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum of squares against the order that is promised, written out again, and against known sums.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainers of stage ZERO_TEST_STAGE, on threads over the host and over GPUs.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <cuda/chain_model.hpp>

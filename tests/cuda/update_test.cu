@@ -2,7 +2,7 @@
 // The update kernel against AdamW in double, element by element, and against the host's bits; the
 // decision on the GPU against the host's.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 #include <cuda/values.hpp>

@@ -14,9 +14,8 @@ def literals(text):
     text = re.sub(r'"\s*\n?\s*"', lambda m: "" if "\n" in m[0] else m[0], text)
     return [t.replace('\\"', '"').replace("`", "'") for t in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
 
-sources = sorted(glob.glob(root + "/include/**/*.hpp", recursive=True) + [
-    path for end in ("hpp", "cuh", "cu") for path in glob.glob(f"{root}/examples/**/*.{end}", recursive=True)] +
-    [root + "/examples/gpt2/main.cpp"])
+sources = sorted([path for folder in ("include", "examples") for end in ("hpp", "cuh", "cu")
+                  for path in glob.glob(f"{root}/{folder}/**/*.{end}", recursive=True)] + [root + "/examples/gpt2/main.cpp"])
 texts = {path: open(path).read() for path in sources + [root + "/CMakeLists.txt"]}
 said = "\n".join(l for path in sources for l in literals(texts[path]))
 said += "\n" + texts[root + "/CMakeLists.txt"]
@@ -47,13 +46,13 @@ for message in quoted:
 # Each throw, refusal and static_assert with a sentence of its own.
 for path in sources:
     text = re.sub(r"//.*", "", texts[path])
-    for m in re.finditer(r"\b(?:throw \w[\w:]*\(|refuse\(|[. ]fail\(|static_assert\()", text):
+    for m in re.finditer(r"\b(?:throw \w[\w:]*\(|refuse\(|[. ]fail\(|static_assert\(|\brequire(?:_argument)?\()", text):
         depth, end = 1, m.end()
         while end < len(text) and depth > 0:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         words = [w.strip(" ,;:()'") for w in literals(text[m.end():end])]
-        words = [w for w in words if len(w) > 8]
+        words = [w for w in words if len(w) > 7]
         # What takes its words from elsewhere has none; a handler's lock is no matter of the user's.
         if not words or any(w in page for w in words) or words == ["a handler may write it"]:
             continue

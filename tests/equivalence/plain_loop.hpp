@@ -217,7 +217,7 @@ class PlainLoop {
   Config config_;
   chain::Memory<float> memory_;
   std::vector<std::vector<Tensor>> units_;
-  zero::Decision decision_{};
+  zero::Decision decision_{.scale_state = zero::LossScaleState::first(zero::LossScale())};
 };
 
 inline Result plain_run(Config const& config) {

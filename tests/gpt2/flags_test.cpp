@@ -225,7 +225,8 @@ TEST_CASE("a knob of another scheduler or loss scale is refused") {
   refused({"--loss-scale", "always"},
           "--loss-scale wants dynamic or a number from 2^-24 to 2^100, not 'always'");
   refused({"--loss-scale", "8", "--hysteresis", "1"},
-          "--loss-scale-power, --loss-scale-window and --hysteresis are for --loss-scale dynamic");
+          "--loss-scale-power, --loss-scale-window and --hysteresis are for a dynamic scale: "
+          "--loss-scale dynamic, or --precision fp16 without a fixed one");
 }
 
 TEST_CASE("--help lists every flag, whatever else is said") {

@@ -4,7 +4,7 @@
 // double sees the same, and results held against it element by element, each with its own bound.
 
 #include <zero/core/noise.hpp>
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 
 #include <cuda/values.hpp>
 

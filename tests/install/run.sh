@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|find_package_mpi|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
+# run.sh find_package|find_package_mpi|find_package_config|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, on the archive that cpack makes, on its sources, or on
 # sources that CMake fetches (an archive on this disk: nothing needs a network).
 set -euo pipefail
@@ -25,7 +25,7 @@ installed() { # everything that belongs into PREFIX is there, and nothing there 
 }
 
 case $way in
-  find_package | find_package_mpi)
+  find_package | find_package_mpi | find_package_config)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     installed
     uses='find_package(zero 0.1 REQUIRED)'
@@ -54,6 +54,25 @@ if [ "$way" = find_package_mpi ]; then
   sed 's|#include <zero/zero.hpp>|&\n#include <zero/mpi/backend.hpp>\nstatic_assert(zero::JoinsProcesses<zero::Mpi>);|' \
     "$(dirname "$0")/consumer.cpp" >"$dir/consumer.cpp"
   library=zero::mpi
+fi
+
+if [ "$way" = find_package_config ]; then
+  uses='find_package(zero 0.1 REQUIRED COMPONENTS config)'
+  { sed 's|#include <zero/zero.hpp>|#include <zero/config.hpp>\n&|' "$(dirname "$0")/consumer.cpp"
+    echo "#include <cstdlib>"
+    cat <<'CPP'
+// Links Boost.JSON, and an empty configuration is refused.
+static bool const refused = [] {
+  try {
+    zero::load_config(zero::ConfigText{"{}"});
+  } catch (zero::ConfigError const&) {
+    return true;
+  }
+  std::abort();
+}();
+CPP
+  } >"$dir/consumer.cpp"
+  library=zero::config
 fi
 
 # configures USES: the consumer's project with these lines

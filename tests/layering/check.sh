@@ -51,15 +51,15 @@ check_includes() {
         if (room !~ /^(checkpoint|config|cuda|mpi|torch)$/) allowed["zero.hpp"] = allowed["zero.hpp"] " " room
       }
       allowed["zero.hpp"] = allowed["zero.hpp"] " "
-      known["zero.hpp"] = known["checkpoint.hpp"] = known["config.hpp"] = known["cuda.cuh"] = 1
-      allowed["checkpoint.hpp"] = " checkpoint "; allowed["config.hpp"] = " config "; allowed["cuda.cuh"] = " cuda "
+      known["zero.hpp"] = known["checkpoint.hpp"] = known["config.hpp"] = 1
+      allowed["checkpoint.hpp"] = " checkpoint "; allowed["config.hpp"] = " config "
     }
     FNR == 1 {
       header = FILENAME ~ /^include\//
       room = FILENAME; sub(/^include\/zero\//, "", room); sub(/\/.*/, "", room)
       if (header && FILENAME !~ /^include\/zero\//) say("stands outside include/zero")
       if (header && !(room in known)) say("room " room " is not in the table")
-      if (FILENAME ~ /[.]cuh$/ && header && room != "cuda" && room != "cuda.cuh") say(".cuh outside cuda/")
+      if (FILENAME ~ /[.]cuh$/ && header && room != "cuda") say(".cuh outside cuda/")
       if (FILENAME ~ /[.]h$/) say(".h: headers here are .hpp or .cuh")
       if ($0 != "// SPDX-License-Identifier: Apache-2.0") say("the first line is not the licence line")
     }
@@ -111,7 +111,7 @@ check_lengths() {
       [ "$lines" -le "$cap" ] || echo "$file: $lines lines, cap $cap"
     done
   lines=$(find include/zero/{step,shard,comm,policy} -type f -exec cat {} + 2>/dev/null | wc -l)
-  [ "$lines" -le 3000 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3000"
+  [ "$lines" -le 3500 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3500"
 }
 
 check_licences() {

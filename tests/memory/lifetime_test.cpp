@@ -5,6 +5,8 @@
 #include <memory/models.hpp>
 #include <support/heap.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 namespace {
@@ -47,10 +49,15 @@ TEST_CASE("a hundred trainers, one after the other, leave nothing [slow]") {
       for (int i = 0; i < 3; ++i) live_and_die(setup, device);  // what is made once is made
       Index const peak = device.ledger().peak_bytes();
       Index const blocks = heap::live_blocks();
-      Index const bytes = bytes_in_use();
-      for (int i = 0; i < 100; ++i) live_and_die(setup, device);
+      // What is lost is lost by every hundred; what malloc keeps at hand, by one of them at most.
+      Index grown = std::numeric_limits<Index>::max();
+      for (int hundred = 0; hundred < 3; ++hundred) {
+        Index const bytes = bytes_in_use();
+        for (int i = 0; i < 100; ++i) live_and_die(setup, device);
+        grown = std::min(grown, bytes_in_use() - bytes);
+      }
       CHECK(heap::live_blocks() == blocks);
-      CHECK(bytes_in_use() - bytes < 100 * 64);
+      CHECK(grown < 100 * 64);
       CHECK(device.ledger().bytes() == 0);
       for (zero::Ledger::Kind const& kind : device.ledger().kinds()) CHECK(kind.bytes == 0);
       CHECK(device.ledger().peak_bytes() == peak);

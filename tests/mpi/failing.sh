@@ -27,10 +27,11 @@ case "$scenario ${arguments[*]}" in
     others="ranks issued different collectives: rank 0 is in .*unit '.*' \(.*step 3\).*, rank 1 is in .*unit 'large' \(gather, step 3\)"
     rank_1=$others ;;
   no-step*) others="$waits rank 1 \(.*\), which $late" rank_1='rank [02] waits in' at_most=15 codes=(1 x 1) ;;
+  joins-late*) others='not all ranks have joined within 2000 ms' codes=(1 x 1) ;;
   late*) codes=(0 0 0) plain=passes ;;
   stops*) others="$waits rank 1 \(does not answer\), which $late" codes=(1 x 1) ;;
   is-killed*) others="$waits rank 1 \(does not answer\), which $late" codes=(1 137 1) options=("${launcher_leaves_others[@]}") ;;
-  exits*) others='rank 1 has exited in the middle of a run' codes=(1 0 1) ;;
+  exits*) others='rank 1 has exited in the middle of a run' ;; # it asks for 0, and gets 1
   returns*) others="$waits rank 1 \(has ended\), which will not come" rank_1=$others ;;
   runs-out*)
     others="($waits rank 1 \(is in .*unit 'parameters hash'|unit 'parameters hash'.*,? for rank 0 \(is in .*step 3).*, which $late"

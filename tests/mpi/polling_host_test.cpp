@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/device/slot.hpp>
 #include <zero/mpi/polling_host.hpp>
+#include <zero/optim/adamw.hpp>
 
 #include <doctest/doctest.h>
 #include <support/heap.hpp>
@@ -9,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -178,6 +180,25 @@ TEST_CASE("A stream that ends finishes its work, except while an exception unwin
   CHECK(done == 1);
 }
 
+TEST_CASE("What a stream left unfinished while an exception unwound is not waited for") {
+  PollingHost device;
+  Gate gate;
+  PollingHost::Event event;
+  try {
+    auto stream = device.stream();
+    stream.enqueue_polled(behind(gate));
+    stream.record(event);
+    throw std::runtime_error("model");
+  } catch (std::runtime_error const&) {
+  }
+  auto stream = device.stream();
+  CHECK_THROWS_WITH_AS(stream.wait(event),
+                       "what is waited for was left unfinished by a stream that ended while an "
+                       "exception unwound",
+                       zero::Error);
+  gate.open = true;
+}
+
 TEST_CASE("Large work, many pieces, streams in turn") {
   PollingHost device;
   std::array<char, 4000> large{};
@@ -210,4 +231,40 @@ TEST_CASE("A queue that has reached its length allocates no more") {
   Index const before = heap::requested_bytes();
   for (int i = 0; i < 10; ++i) round();
   CHECK(heap::requested_bytes() == before);
+}
+
+TEST_CASE("An update that threads of the device share has the bits of one") {
+  // Several parts for each of seven threads, the last one cut.
+  Index const n = 100'000;
+  using Row = std::vector<float>;
+  auto const trained = [n](int threads) {
+    PollingHost device = PollingHost::with_threads(threads);
+    auto stream = device.stream();
+    Row weights, gradients, states(2 * static_cast<std::size_t>(n));
+    for (Index i = 0; i < n; ++i) {
+      weights.push_back(static_cast<float>(i % 1000) * 0.01f - 5);
+      gradients.push_back(static_cast<float>(i % 777) * 0.01f - 4);
+    }
+    zero::AdamW const optimizer{.weight_decay = 0.3f};
+    zero::Segment const segment{0, n, 0, 0, 1, 1};
+    zero::Decision decision;
+    decision.learning_rate = 1e-2f;
+    for (decision.updates = 1; decision.updates <= 3; ++decision.updates) {
+      zero::update(stream, zero::Update<zero::AdamW, float, float, PollingHost>{
+                               optimizer,
+                               zero::View<float const, PollingHost>(gradients.data(), n),
+                               zero::View<float, PollingHost>(weights.data(), n),
+                               zero::View<float, PollingHost>(states.data(), 2 * n),
+                               {},
+                               zero::View<zero::Segment const, PollingHost>(&segment, 1),
+                               zero::View<zero::Decision const, PollingHost>(&decision, 1)});
+    }
+    stream.synchronize();
+    return std::pair{weights, states};
+  };
+  auto const alone = trained(1);
+  for (int threads : {2, 3, 7}) {
+    CAPTURE(threads);
+    CHECK(trained(threads) == alone);
+  }
 }

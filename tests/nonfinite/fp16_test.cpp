@@ -175,5 +175,28 @@ TEST_CASE("a loss that is not finite on one rank is told apart, at every stage, 
   }
 }
 
+TEST_CASE("a loss that is not finite is told apart from an overflow under a fixed scale, too") {
+  for (bool half : {true, false}) {
+    Config config = with_overflows(2, 1, {3});
+    config.fp16 = half;
+    config.options.loss_scale = zero::LossScale::fixed(64);
+    auto const overflows = config.alter;
+    config.alter = [overflows](Batch& batch) {
+      overflows(batch);
+      if (batch.step == 1 && batch.rank == 1) batch.target[2] = std::nanf("");
+    };
+    Result const reference = reference_of(config);
+    CHECK(reference.steps[1].decisions[0].cause == zero::SkipCause::loss);
+    CHECK(reference.steps[1].decisions[0].bad_loss_rank == 1);
+    CHECK(reference.steps[3].decisions[0].cause == zero::SkipCause::gradient);
+    CHECK(reference.steps.back().decisions[0].loss_scale == 64);
+    CHECK(reference.steps.back().decisions[0].failed == 0);
+    for (int stage : {1, 2, 3}) {
+      config.stage = stage;
+      check_against(reference, config);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace zero_test

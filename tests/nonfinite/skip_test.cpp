@@ -5,6 +5,7 @@
 
 #include <support/agreement.hpp>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -118,6 +119,7 @@ TEST_CASE("a value that is not finite skips the step: every rank, place, stage a
         poison.value = values[turn % 3];
         int const micro = static_cast<int>(turn % static_cast<std::size_t>(family.accumulation));
         ++turn;
+        if (ZERO_TESTS_SANITIZED && turn % 10 != 0) continue;
         Config const config = poisoned(family, {{1, micro, rank, poison}});
         check_everywhere(config, 1, poison.unit, {1, 2, 3});
       }

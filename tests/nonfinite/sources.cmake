@@ -1,4 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 include(${zero_tests_dir}/support/runner.cmake)
-set(sanitized OFF)
 set(timeout 300)

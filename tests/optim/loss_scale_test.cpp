@@ -125,7 +125,11 @@ TEST_CASE("the minimum is reached exactly, and an overflow there has failed") {
   CHECK(steps.last().failed == 0);
   CHECK(steps.overflow().failed == 1);
   CHECK(steps.last().loss_scale == 3);
-  CHECK(steps.good().failed == 0);
+  Decision const failed = steps.last();
+  CHECK(steps.good().failed == 1);  // whoever looks late still learns of it
+  CHECK(steps.overflow().updates == failed.updates);
+  CHECK(steps.last().skipped == failed.skipped);
+  CHECK(steps.last().bad_unit == failed.bad_unit);
 }
 
 TEST_CASE("growth ends where only gradients of 0 would go on") {

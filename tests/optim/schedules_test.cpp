@@ -252,6 +252,16 @@ TEST_CASE("any update may be asked for, in any order, however large") {
   static_assert(std::is_trivially_copyable_v<LearningRate>);
 }
 
+TEST_CASE("a start above the peak falls to it, as DeepSpeed computes") {
+  // min + (max - min) x way with max = 1, min = 3, way = i / 4.
+  auto const falling = LearningRate::warmup({.updates = 4, .start = 3, .ramp = Ramp::linear});
+  double const rates[] = {3, 3, 2.5, 2, 1.5, 1, 1};
+  for (Index t = 1; t <= 7; ++t) CHECK(falling.factor(t) == rates[t - 1]);
+  auto const sunken = LearningRate::one_cycle({.up = 2}, 3);  // 3, 2, 1 in the middle, 2, 3
+  double const cycle[] = {3, 2, 1, 2, 3};
+  for (Index t = 1; t <= 5; ++t) CHECK(sunken.factor(t) == cycle[t - 1]);
+}
+
 template <class F>
 void check_refused(F make, char const* text) {
   CHECK_THROWS_WITH_AS(make(), text, zero::InvalidArgument);
@@ -265,14 +275,15 @@ TEST_CASE("what cannot be is refused by name, with what was found and expected")
   check_refused([] { L::warmup_decay({.updates = (Index{1} << 53) + 1}, 3); },
                 "LearningRate::warmup_decay: updates: found 9007199254740993; expected 0 updates "
                 "to 2^53");
-  check_refused([] { L::warmup({.start = 1.5}); },
-                "LearningRate::warmup: start: found 1.5; expected 0 to 1 times the optimizer's "
+  check_refused([] { L::warmup({.start = -0.5}); },
+                "LearningRate::warmup: start: found -0.5; expected a finite multiple, 0 or more, "
+                "of the optimizer's "
                 "rate");
   check_refused([] { L::warmup_cosine({}, -3); },
                 "LearningRate::warmup_cosine: total: found -3; expected 0 updates to 2^53");
   check_refused([&] { L::warmup_cosine({}, 3, nan); },
-                "LearningRate::warmup_cosine: end: found nan; expected 0 to 1 times the "
-                "optimizer's rate");
+                "LearningRate::warmup_cosine: end: found nan; expected a finite multiple, 0 or "
+                "more, of the optimizer's rate");
   check_refused([] { L::cosine(1, 2, -0.5); },
                 "LearningRate::cosine: cycles: found -0.5; expected 0 to 1e9");
   check_refused([] { L::polynomial(1, 2, 1, 1); },
@@ -285,15 +296,15 @@ TEST_CASE("what cannot be is refused by name, with what was found and expected")
   check_refused([] { L::one_cycle({.down = -2}, 0); },
                 "LearningRate::one_cycle: down: found -2; expected 1 update to 2^53, or -1 for as "
                 "many as up");
-  check_refused([] { L::one_cycle({}, 2); },
-                "LearningRate::one_cycle: low: found 2; expected 0 to 1 times the optimizer's "
-                "rate");
+  check_refused([] { L::one_cycle({}, -2); },
+                "LearningRate::one_cycle: low: found -2; expected a finite multiple, 0 or more, of "
+                "the optimizer's rate");
   check_refused([] { L::range_test({.updates = 0}); },
                 "LearningRate::range_test: updates: found 0; expected 1 update to 2^53");
   check_refused([] { L::range_test({.rate = -1}); },
                 "LearningRate::range_test: rate: found -1; expected a finite rate of 0 or more");
-  check_refused([] { Momentum::one_cycle({}, 0.9, 0.8); },
-                "Momentum::one_cycle: high: found 0.8; expected low to below 1");
+  check_refused([] { Momentum::one_cycle({}, 0.9, 1); },
+                "Momentum::one_cycle: high: found 1; expected 0 to below 1");
   check_refused([] { Momentum::one_cycle({.decay_updates = -1}); },
                 "Momentum::one_cycle: decay_updates: found -1; expected 1 update to 2^53, or 0 for "
                 "no decay");

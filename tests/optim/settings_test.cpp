@@ -69,7 +69,9 @@ TEST_CASE("an epsilon of 0, which divides 0 by 0 where there is no gradient, is 
 TEST_CASE("Nesterov without momentum, and bounds the wrong way round, are refused") {
   CHECK(refusal(zero::Sgd{.momentum = 0.9f, .nesterov = true}) == "");
   CHECK(refusal(zero::Sgd{.nesterov = true}) ==
-        "Sgd::nesterov: found 0; expected a momentum above 0 and no dampening");
+        "Sgd::momentum: found 0; expected above 0, for nesterov");
+  CHECK(refusal(zero::Sgd{.momentum = 0.5f, .dampening = 0.25f, .nesterov = true}) ==
+        "Sgd::dampening: found 0.25; expected 0, for nesterov");
   CHECK(refusal(zero::Lamb{.min_coeff = 2, .max_coeff = 1}) ==
         "Lamb::max_coeff: found 1; expected at least min_coeff");
 }

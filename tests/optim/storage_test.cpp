@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <optim/slice.hpp>
 
+#include <bit>
 #include <cmath>
 
 namespace {

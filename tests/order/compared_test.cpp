@@ -106,6 +106,14 @@ TEST_CASE("a schedule or a momentum that differs on one rank is an error that sa
     return zero::CycledMomentum(AdamW{}, zero::Momentum::one_cycle({.up = up}));
   };
   check_told(cycled(100), cycled(101));
+  // What the first updates do not show.
+  auto const later = [](zero::OneCycle const& cycle, double decay_rate) {
+    return zero::CycledMomentum(AdamW{}, zero::Momentum::one_cycle(cycle, 0.8, 0.9, decay_rate));
+  };
+  zero::OneCycle const cycle{.up = 100, .down = 4, .decay_updates = 10};
+  check_told(later(cycle, 0.1), later({.up = 100, .down = 2, .decay_updates = 10}, 0.1));
+  check_told(later(cycle, 0.1), later(cycle, 0.2));
+  check_told(later(cycle, 0.1), later({.up = 100, .down = 4, .decay_updates = 11}, 0.1));
 }
 
 TEST_CASE("a loss scale that differs on one rank is an error that says so") {

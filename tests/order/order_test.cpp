@@ -8,13 +8,13 @@
 namespace zero_test {
 namespace {
 
-/// Every way with every bucket and prefetch; worlds in turn where that is not `whole`.
-void on_host(std::vector<Way> const& ways, bool whole = true) {
+/// Every way over 2 to 4 ranks; over 3, where not all are taken `in_turn`, with every bucket and prefetch.
+void on_host(std::vector<Way> const& ways, bool in_turn = false) {
   int turn = 0;
   for (Way const& way : ways) {
     for (Family const& family : families({2, 3, 4})) {
       Config const config = family.applied_to(of_way(way));
-      if (whole) {
+      if (config.world == 3 && !in_turn) {
         check_all(config, false);
       } else {
         check_in_turn(config, turn++);
@@ -39,7 +39,7 @@ void elsewhere(std::vector<Way> const& ways, OnDevice device) {
 TEST_CASE("visits left out give the bits of stage 0 [slow]") { on_host(ways_to_skip()); }
 TEST_CASE("visits beyond the schedule give the bits of stage 0 [slow]") { on_host(ways_to_add()); }
 TEST_CASE("leases held longer than declared give the bits of stage 0 [slow]") {
-  on_host(ways_to_hold(), false);
+  on_host(ways_to_hold(), true);
 }
 
 TEST_CASE("every way gives the bits of stage 0 on a device that runs work late [slow]") {

@@ -2,6 +2,7 @@
 # cmake -DSOURCE_DIR=... -DDIR=... -P vcpkg.cmake
 # Runs the port's steps with stand-ins for vcpkg's functions, which do what vcpkg's own do of it; then DIR holds what a port must hold.
 cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE ${DIR}) # what an earlier run has found there counts for nothing
 set(port ${SOURCE_DIR}/docs/packaging/vcpkg)
 set(CURRENT_PACKAGES_DIR ${DIR}/packages/zero)
 set(PORT zero)
@@ -19,7 +20,8 @@ function(vcpkg_cmake_configure)
   if(arg_UNPARSED_ARGUMENTS OR NOT EXISTS ${arg_SOURCE_PATH}/include/zero/zero.hpp)
     message(FATAL_ERROR "the port does not configure the sources: ${ARGV}")
   endif()
-  run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${DIR}/build -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} ${arg_OPTIONS})
+  run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${DIR}/build -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}
+      -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -DCMAKE_DISABLE_FIND_PACKAGE_yaml-cpp=ON ${arg_OPTIONS}) # as in a clean vcpkg
 endfunction()
 function(vcpkg_cmake_install)
   run(${CMAKE_COMMAND} --build ${DIR}/build --target install)

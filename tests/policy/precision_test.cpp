@@ -25,6 +25,12 @@ struct NoMaster {
 using zero::bf16;
 using zero::fp16;
 
+/// Parts that fit a master in halves, but for one thing.
+template <class P, bool Master>
+struct Halved : Own<P, bf16, Master> {
+  static constexpr bool splits_master = true;
+};
+
 }  // namespace
 
 TEST_CASE("the menu: all float, or 16 bits with a float master") {
@@ -41,12 +47,6 @@ TEST_CASE("the menu: all float, or 16 bits with a float master") {
   CHECK(std::string(zero::Fp32::name) == "fp32");
   CHECK(std::string(zero::Bf16Mixed::name) == "bf16");
 }
-
-/// Parts that fit a master in halves, but for one thing.
-template <class P, bool Master>
-struct Halved : Own<P, bf16, Master> {
-  static constexpr bool splits_master = true;
-};
 
 TEST_CASE("a master in halves is that of a bfloat16 parameter") {
   auto const menu = zero::PrecisionPolicy<zero::Bf16Split>;

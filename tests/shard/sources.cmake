@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 set(sources ../support/heap.cpp) # operator new and delete of the whole program
+set(threads OFF)

@@ -27,7 +27,7 @@ class Zero(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for option in ("ZERO_BUILD_TESTS", "ZERO_BUILD_EXAMPLES", "ZERO_BUILD_BENCH", "ZERO_MPI"):
+        for option in ("ZERO_BUILD_TESTS", "ZERO_BUILD_EXAMPLES", "ZERO_BUILD_BENCH", "ZERO_MPI", "ZERO_JSON"):
             toolchain.cache_variables[option] = False
         toolchain.generate()
 

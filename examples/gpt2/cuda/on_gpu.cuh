@@ -2,7 +2,7 @@
 #pragma once
 // A run on GPUs: its ranks, and the model of each.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 
 #include <gpt2/cuda/model.cuh>
 #include <gpt2/settings.hpp>

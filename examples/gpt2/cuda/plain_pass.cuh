@@ -4,7 +4,7 @@
 // hand-written training loop would make: one rank, no library underneath. Tests hold the model
 // against the host's with it, and benches the library against it.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/model/model.hpp>
 
 #include <span>

@@ -6,6 +6,7 @@
 #include <zero/device/host_elementwise.hpp>
 
 #include <memory>
+#include <utility>
 
 namespace zero {
 
@@ -17,6 +18,8 @@ class SingleRank {
   using Device = D;  ///< whose memory collectives copy in
 
   SingleRank() : device_(std::make_shared<D>()) {}
+  /// On a device that was made with settings, such as Host(threads).
+  explicit SingleRank(D device) : device_(std::make_shared<D>(std::move(device))) {}
 
   int rank() const { return 0; }                   ///< 0
   int size() const { return 1; }                   ///< 1

@@ -26,6 +26,8 @@ inline std::string argument_text(double found) {
 /// @param name "LossScale::window"
 /// @param expected "1 step or more"
 /// @throws InvalidArgument "LossScale::window: found 0; expected 1 step or more"
+/// @param good whether it can be used
+/// @param found the number
 template <class Number>
 void require_argument(bool good, std::string_view name, Number found, std::string_view expected) {
   if (good) return;

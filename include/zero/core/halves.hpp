@@ -17,9 +17,10 @@ namespace zero {
 
 /// The upper half of a float: the bits of a bf16.
 struct UpperHalf {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< of the float
 
   UpperHalf() = default;
+  /// Rounded to nearest, away from 0 where the value lies between two.
   ZERO_HOST_DEVICE constexpr explicit UpperHalf(float value) {
     auto const u = detail::bits_as<std::uint32_t>(value);
     bits = static_cast<std::uint16_t>((u >> 16) + ((u >> 15) & 1u));
@@ -30,9 +31,10 @@ struct UpperHalf {
 
 /// The lower half of a float.
 struct LowerHalf {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< of the float
 
   LowerHalf() = default;
+  /// The lower 16 bits of a float.
   ZERO_HOST_DEVICE constexpr explicit LowerHalf(float value)
       : bits(static_cast<std::uint16_t>(detail::bits_as<std::uint32_t>(value) & 0xffffu)) {}
 };

@@ -39,6 +39,7 @@ ZERO_HOST_DEVICE inline float product(float a, float b) {
   return detail::rounded_product(a, b);
 #endif
 }
+/// The same in double.
 ZERO_HOST_DEVICE inline double product(double a, double b) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(a, b);

@@ -14,6 +14,7 @@ namespace zero {
 /// One of the two bfloat16 neighbours of value, the nearer one the more likely in proportion; value
 /// itself where it is a bfloat16. A finite value stays finite; infinities and NaN are kept.
 /// @param noise uniform in [0, 2^16)
+/// @param value to round
 ZERO_HOST_DEVICE constexpr bf16 round_by_chance(float value, std::uint32_t noise) {
   auto const u = detail::bits_as<std::uint32_t>(value);
   if ((u & 0x7f800000u) == 0x7f800000u) return bf16(value);
@@ -25,8 +26,8 @@ ZERO_HOST_DEVICE constexpr bf16 round_by_chance(float value, std::uint32_t noise
 /// The noise of one update's rounding: a function of (seed, update, tensor, element, number of the
 /// state), never of rank, world or launch shape.
 struct StateNoise {
-  std::uint64_t seed = 0;
-  Index update = 0;
+  std::uint64_t seed = 0;  ///< Options::seed
+  Index update = 0;        ///< its number, from 1
 
   /// Uniform in [0, 2^16), for one state of an element. Four states share one draw, 16 bits each.
   ZERO_HOST_DEVICE constexpr std::uint32_t operator()(Index tensor, Index element,

@@ -46,6 +46,7 @@ class Bootstrap {
     return result;
   }
 
+  /// @param rank of this process
   /// @param broadcast is given 128 bytes on every rank; it returns when they are rank 0's:
   ///   [](std::span<std::byte> id) { MPI_Bcast(id.data(), int(id.size()), MPI_BYTE, 0, comm); }
   template <class Broadcast>
@@ -60,6 +61,8 @@ class Bootstrap {
   /// @param path on a file system that all ranks see, the same on every rank; its neighbours
   ///   path.0, path.1, ... are used as well. What an earlier run has left there is recognised: each
   ///   rank asks with a number of its own, and takes no answer that does not repeat it.
+  /// @param rank, size place in the world
+  /// @param timeout for all ranks to come
   /// @throws CommunicationError naming the ranks that did not come within the timeout
   static Bootstrap file(std::string const& path, int rank, int size,
                         std::chrono::milliseconds timeout);
@@ -68,6 +71,7 @@ class Bootstrap {
   /// process where the address is given, so that other threads should not read it meanwhile.
   class Use {
    public:
+    /// Sets NCCL_COMM_ID where the bootstrap has an address; the end puts back what was there.
     explicit Use(Bootstrap const& bootstrap) : changes_(!bootstrap.address_.empty()) {
       if (!changes_) return;
       if (char const* const old = std::getenv(variable)) old_ = old;

@@ -13,10 +13,10 @@ namespace zero::cuda {
 /// that uses several activates each before it enqueues on it.
 class Device {
  public:
-  static constexpr bool host_memory = false;
-  using Stream = cuda::Stream;
-  using Event = cuda::Event;
-  using Buffer = cuda::Buffer;
+  static constexpr bool host_memory = false;  ///< the host may not dereference views
+  using Stream = cuda::Stream;                ///< runs work in order, later than enqueued
+  using Event = cuda::Event;                  ///< orders streams
+  using Buffer = cuda::Buffer;                ///< owner of GPU memory
 
   /// @param ordinal of the GPU, as CUDA counts those that this process sees
   /// @throws InvalidArgument when there is no such GPU; Failure
@@ -30,20 +30,24 @@ class Device {
     pool_ = std::make_shared<Pool>(ordinal);
   }
 
-  /// Waits until the memory is there.
+  /// Waits until the memory is there. @throws OutOfMemory
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  /// A stream of its own, ordered with others by events alone. @throws Failure
   Stream stream() { return {pool_, watchers_}; }
+  /// Complete until it is recorded. @throws Failure
   Event event() {
     cuda::activate(ordinal());
     return Event::make();
   }
-  Ledger& ledger() { return pool_->ledger(); }
+  Ledger& ledger() { return pool_->ledger(); }  ///< of this GPU's memory, in bytes
 
   /// Host memory that transfers to and from this GPU use without a copy in between.
+  /// @throws OutOfMemory
   PinnedBuffer pinned(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  /// Of pinned host memory, in bytes.
   Ledger& pinned_ledger() { return pool_->pinned_ledger(); }
 
-  int ordinal() const { return pool_->ordinal(); }
+  int ordinal() const { return pool_->ordinal(); }  ///< of the GPU, as CUDA counts them
   /// Makes it the GPU that the calling thread's CUDA calls mean.
   void activate() const { cuda::activate(ordinal()); }
   /// Lets kernels on another GPU of this process use this one's memory.

@@ -46,10 +46,10 @@ class Pool {
     ignore(cudaMemPoolDestroy(pool_));
   }
 
-  int ordinal() const { return ordinal_; }
-  cudaMemPool_t native() const { return pool_; }
-  Ledger& ledger() { return ledger_; }
-  Ledger& pinned_ledger() { return pinned_ledger_; }
+  int ordinal() const { return ordinal_; }            ///< of the GPU, as CUDA counts them
+  cudaMemPool_t native() const { return pool_; }      ///< stays this object's
+  Ledger& ledger() { return ledger_; }                ///< bytes of GPU memory given out
+  Ledger& pinned_ledger() { return pinned_ledger_; }  ///< bytes of pinned host memory given out
 
   /// Waits until the memory is there. Filled with 0xff: NaN as float, bf16, fp16 and double, so
   /// that a value read before it was written is seen.
@@ -107,11 +107,13 @@ class Buffer {
       throw;
     }
   }
+  /// Takes over the memory; the other owns none.
   Buffer(Buffer&& other) noexcept
       : pool_(std::move(other.pool_)),
         kind_(std::move(other.kind_)),
         bytes_(other.bytes_),
         address_(std::exchange(other.address_, nullptr)) {}
+  /// Exchanges the memory of the two.
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(kind_, other.kind_);
@@ -125,6 +127,7 @@ class Buffer {
     pool_->ledger().give(kind_, bytes_);
   }
 
+  /// GPU memory, 256-byte aligned; null where it owns none.
   std::byte* address() const { return address_; }
 
  private:
@@ -159,11 +162,13 @@ class PinnedBuffer {
     }
     address_ = static_cast<std::byte*>(address);
   }
+  /// Takes over the memory; the other owns none.
   PinnedBuffer(PinnedBuffer&& other) noexcept
       : pool_(std::move(other.pool_)),
         kind_(std::move(other.kind_)),
         bytes_(other.bytes_),
         address_(std::exchange(other.address_, nullptr)) {}
+  /// Exchanges the memory of the two.
   PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(kind_, other.kind_);
@@ -178,6 +183,7 @@ class PinnedBuffer {
     pool_->pinned_ledger().give(kind_, bytes_);
   }
 
+  /// Host memory, 4096-byte aligned; null where it owns none.
   std::byte* address() const { return address_; }
 
  private:

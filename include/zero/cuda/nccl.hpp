@@ -16,15 +16,17 @@ namespace zero::cuda {
 /// what stages promise of bits on SharedDevice is a bound here. Nothing is scaled on the way.
 class NcclCommunicator {
  public:
-  using Device = cuda::Device;
+  using Device = cuda::Device;  ///< one GPU a rank
 
+  /// @param world of this process's rank, joined
   /// @param device of this rank; outlives every copy
+  /// @param channel in [0, 4)
   NcclCommunicator(std::shared_ptr<detail::NcclWorld> world, Device& device, int channel = 0)
       : world_(std::move(world)), device_(&device), channel_(channel) {}
 
-  int rank() const { return world_->rank(); }
-  int size() const { return world_->size(); }
-  Device& device() const { return *device_; }
+  int rank() const { return world_->rank(); }  ///< from 0
+  int size() const { return world_->size(); }  ///< ranks
+  Device& device() const { return *device_; }  ///< of this rank
   /// @throws InvalidArgument when there is no such channel
   NcclCommunicator channel(int i) const {
     if (i < 0 || i >= detail::NcclWorld::num_channels) {
@@ -36,6 +38,9 @@ class NcclCommunicator {
   /// Other ranks see a lost connection; NCCL carries no text.
   void abort(std::string_view text) const noexcept { world_->abort(text); }
 
+  /// As CanAllGather says, for float, bf16, fp16 and double; enqueued on the arguments' one stream.
+  /// @throws InvalidArgument for other sizes; Error for two streams; CommunicationError when the
+  ///   world has failed or NCCL does not return within the timeout
   template <class T>
   void all_gather(Ordered<T const, Device> slice, Ordered<T, Device> full, Where where) {
     check_sizes("all_gather", full.view().size(), slice.view().size(), size());
@@ -44,6 +49,7 @@ class NcclCommunicator {
                return ncclAllGather(from, to, n, nccl_type<T>(), c, stream);
              });
   }
+  /// As CanReduceScatter says; sums in NCCL's order and type. Throws as all_gather.
   template <class T>
   void reduce_scatter(Ordered<T const, Device> full, Ordered<T, Device> slice, Where where) {
     check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
@@ -52,6 +58,7 @@ class NcclCommunicator {
                return ncclReduceScatter(from, to, n, nccl_type<T>(), ncclSum, c, stream);
              });
   }
+  /// As CanAllReduce says; sums in NCCL's order and type. Throws as all_gather.
   template <class T>
   void all_reduce(Ordered<T, Device> full, Where where) {
     check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());
@@ -60,7 +67,10 @@ class NcclCommunicator {
                return ncclAllReduce(from, to, n, nccl_type<T>(), ncclSum, c, stream);
              });
   }
+  /// This channel's collectives are launched together from here to group_end().
+  /// @throws CommunicationError
   void group_start() { world_->group_start(channel_); }
+  /// Launches them. @throws CommunicationError
   void group_end() { world_->group_end(channel_); }
 
  private:

@@ -10,20 +10,27 @@ namespace zero::cuda {
 
 /// The backend whose ranks are processes that talk over NCCL.
 struct Nccl {
-  using Communicator = NcclCommunicator;
+  using Communicator = NcclCommunicator;  ///< what f is given
 
   /// This process as one rank.
   class World {
    public:
+    /// Joins the other processes; collective.
+    /// @param bootstrap how the ranks come to one id
+    /// @param rank from 0
+    /// @param size ranks
     /// @param ordinal of this rank's GPU
+    /// @param options timeout and grace
+    /// @throws InvalidArgument when there is no such GPU; CommunicationError when not all
+    ///   come within the timeout
     World(Bootstrap const& bootstrap, int rank, int size, int ordinal, LaunchOptions const& options)
         : device_(std::make_unique<Device>(ordinal)),
           world_(std::make_shared<detail::NcclWorld>(bootstrap, rank, size, options)) {
       device_->watch(world_);
     }
 
-    int rank() const { return world_->rank(); }
-    int size() const { return world_->size(); }
+    int rank() const { return world_->rank(); }  ///< from 0
+    int size() const { return world_->size(); }  ///< ranks
 
     /// Runs f(communicator) and returns when all of this rank's work is done.
     /// @throws what f throws, after NCCL's communicators were aborted; CommunicationError
@@ -50,8 +57,7 @@ struct Nccl {
   /// names. This rank's GPU is its local rank modulo the GPUs that the process sees: several ranks
   /// may share one where each has a NCCL_HOSTID of its own.
   /// @throws InvalidArgument naming what the environment lacks; CommunicationError when not all
-  /// come
-  ///   within the timeout
+  ///   come within the timeout
   static World from(Environment const& environment, LaunchOptions const& options) {
     auto const place = find_place(environment);
     if (!place) throw InvalidArgument("NCCL: no launcher has started this process");

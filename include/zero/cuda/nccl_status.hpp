@@ -17,6 +17,7 @@ struct NcclFailure : CommunicationError {
 };
 
 /// "ncclAllGather failed: unhandled system error (last: ...), at file.hpp:12"
+/// @param status, call, where what failed
 /// @param communicator whose last error is asked for; may be null
 inline std::string describe(ncclResult_t status, ncclComm_t communicator, std::string_view call,
                             std::source_location where) {

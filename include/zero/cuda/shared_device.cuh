@@ -48,9 +48,11 @@ class SharedWorld {
 template <RunsKernels D>
 class SharedCommunicator {
  public:
-  using Device = D;
+  using Device = D;  ///< one GPU a rank; ranks may share one
 
   /// Made by the thread of this rank, after its device, whose GPU is the one the events are on.
+  /// @param world that all ranks share
+  /// @param rank from 0
   /// @param device of this rank; outlives every copy
   SharedCommunicator(std::shared_ptr<detail::SharedWorld> world, int rank, D& device)
       : SharedCommunicator(std::move(world), rank, device, 0) {
@@ -59,9 +61,9 @@ class SharedCommunicator {
     }
   }
 
-  int rank() const { return rank_; }
-  int size() const { return world_->meeting.size(); }
-  D& device() const { return *device_; }
+  int rank() const { return rank_; }                   ///< from 0
+  int size() const { return world_->meeting.size(); }  ///< ranks
+  D& device() const { return *device_; }               ///< of this rank
   /// @throws InvalidArgument when there is no such channel
   SharedCommunicator channel(int i) const {
     if (i < 0 || i >= Meeting::num_channels) {
@@ -70,8 +72,13 @@ class SharedCommunicator {
     }
     return {world_, rank_, *device_, i};
   }
+  /// The other ranks throw CommunicationError with this text where they next meet.
   void abort(std::string_view text) const noexcept { world_->meeting.abort(text); }
 
+  /// As CanAllGather says; enqueued on the arguments' one stream, which waits for the others'
+  /// streams.
+  /// @throws InvalidArgument for other sizes; Error for two streams; CommunicationError when a rank
+  ///   does not come, has failed or issued another collective
   template <class T>
   void all_gather(Ordered<T const, D> slice, Ordered<T, D> full, Where where) {
     check_sizes("all_gather", full.view().size(), slice.view().size(), size());
@@ -81,6 +88,8 @@ class SharedCommunicator {
                                    static_cast<T*>(posts[at(rank)].output), n);
                });
   }
+  /// As CanReduceScatter says; adds in rank order, in float for 16-bit types, rounded once. Throws
+  /// as all_gather.
   template <class T>
   void reduce_scatter(Ordered<T const, D> full, Ordered<T, D> slice, Where where) {
     check_sizes("reduce_scatter", full.view().size(), slice.view().size(), size());
@@ -92,6 +101,7 @@ class SharedCommunicator {
                                   static_cast<int>(posts.size()), to, 1, n);
                });
   }
+  /// As CanAllReduce says; sums as reduce_scatter, throws as all_gather.
   template <class T>
   void all_reduce(Ordered<T, D> full, Where where) {
     check_sizes("all_reduce", full.view().size(), full.view().size() / size(), size());
@@ -154,7 +164,7 @@ class SharedCommunicator {
 /// @tparam D the device, made from a GPU's ordinal
 template <RunsKernels D>
 struct SharedDeviceOn {
-  using Communicator = SharedCommunicator<D>;
+  using Communicator = SharedCommunicator<D>;  ///< what f is given
 
   /// Runs f(communicator) on `ranks` threads and returns when all have ended.
   /// @throws InvalidArgument for more ranks than a kernel reads, or no GPU; what the first rank to

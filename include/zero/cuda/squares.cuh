@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(block_threads)
 
 /// record[0] += sum of from[i]^2; where the sum is not finite, record[1] = unit + 1.
 /// Ordering: uses the stream's workspace.
-/// @param from a multiple of 64 elements at a multiple of 16 bytes
+/// from: a multiple of 64 elements at a multiple of 16 bytes
 /// @throws InvalidArgument for another address or size
 template <class T, cuda::RunsKernels D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,

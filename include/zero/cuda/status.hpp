@@ -32,7 +32,9 @@ inline std::string describe(cudaError_t status, std::string_view call, std::sour
          cudaGetErrorString(status) + "), at " + detail::place(where);
 }
 
-/// @param call names what returned the status
+/// @param status what was returned
+/// @param call names what returned it
+/// @param where it was called
 /// @throws OutOfMemory when memory was refused, Failure for everything else but cudaSuccess
 inline void check(cudaError_t status, std::string_view call,
                   std::source_location where = std::source_location::current()) {

@@ -22,7 +22,9 @@ class Event {
           "cudaEventCreateWithFlags");
     return event;
   }
+  /// Takes over the handle; the other is complete.
   Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  /// Exchanges the handles of the two.
   Event& operator=(Event&& other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
@@ -31,7 +33,7 @@ class Event {
     if (handle_ != nullptr) ignore(cudaEventDestroy(handle_));
   }
 
-  cudaEvent_t native() const { return handle_; }
+  cudaEvent_t native() const { return handle_; }  ///< stays this object's; null where it has none
 
  private:
   cudaEvent_t handle_ = nullptr;
@@ -54,14 +56,18 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 /// default one included, but by events.
 class Stream {
  public:
-  using Event = cuda::Event;
+  using Event = cuda::Event;  ///< what it records and waits for
 
+  /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
+  /// @param watchers are looked at whenever the host waits for this stream
+  /// @throws Failure
   Stream(std::shared_ptr<Pool> pool, std::shared_ptr<Watchers> watchers)
       : pool_(std::move(pool)), watchers_(std::move(watchers)) {
     activate(pool_->ordinal());
     cuda::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking),
                 "cudaStreamCreateWithFlags");
   }
+  /// Takes over the queue and the workspace; the other has none.
   Stream(Stream&& other) noexcept
       : pool_(std::move(other.pool_)),
         watchers_(std::move(other.watchers_)),
@@ -69,6 +75,7 @@ class Stream {
         failed_(other.failed_),
         workspace_(std::move(other.workspace_)),
         workspace_bytes_(other.workspace_bytes_) {}
+  /// Exchanges the queues and workspaces of the two.
   Stream& operator=(Stream&& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(watchers_, other.watchers_);
@@ -85,6 +92,8 @@ class Stream {
     ignore(cudaStreamDestroy(handle_));
   }
 
+  /// The event is complete when all that is enqueued by now is done. What fails in this is thrown
+  /// by check().
   void record(Event& event) noexcept {
     cudaError_t const status = event.native() == nullptr ? cudaErrorInvalidValue
                                                          : cudaEventRecord(event.native(), handle_);
@@ -92,6 +101,7 @@ class Stream {
     ignore(status);
     if (failed_ == cudaSuccess) failed_ = status;
   }
+  /// What is enqueued from now on runs after the event's record; the host goes on. @throws Failure
   void wait(Event const& event) {
     if (event.native() == nullptr) return;
     cuda::check(cudaStreamWaitEvent(handle_, event.native(), cudaEventWaitDefault),
@@ -117,8 +127,8 @@ class Stream {
     look(false);
   }
 
-  cudaStream_t native() const { return handle_; }
-  int ordinal() const { return pool_->ordinal(); }
+  cudaStream_t native() const { return handle_; }   ///< for kernels; stays this object's
+  int ordinal() const { return pool_->ordinal(); }  ///< of its GPU, as CUDA counts them
 
   /// Memory for kernels of this stream alone. Zeros at first; a kernel leaves as zeros what the
   /// next one needs so. Allocated by the first call, under "stream workspace"; a later one may not

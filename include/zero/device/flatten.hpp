@@ -11,18 +11,19 @@ namespace zero {
 
 /// One tensor: its own buffer and where it starts in the flat range.
 struct FlatPiece {
-  void const* own = nullptr;
-  Index begin = 0;
-  Index elements = 0;
+  void const* own = nullptr;  ///< the tensor's own buffer, [elements]
+  Index begin = 0;            ///< elements from the start of the range
+  Index elements = 0;         ///< of the tensor
 };
 
 /// Tensors of type T in the memory of D, const where they may only be read. Not owned.
 template <class T, class D>
 struct OwnBuffers {
-  std::span<FlatPiece const> pieces{};
+  std::span<FlatPiece const> pieces{};  ///< in order of `begin`
 
+  /// A piece's own buffer.
   View<T, D> view(FlatPiece const& piece) const {
-    // Made from views of T by whoever fills the pieces in.
+    // Made from views of T by whoever fills the pieces in. NOLINTNEXTLINE(*-const-cast)
     return {static_cast<T*>(const_cast<void*>(piece.own)), piece.elements};
   }
 };

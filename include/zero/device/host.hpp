@@ -98,6 +98,8 @@ class Host {
   Host() = default;
   /// @param threads that share updates, the calling one included @throws InvalidArgument below 1
   explicit Host(int threads) : workers_(std::make_shared<HostWorkers>(threads)) {}
+  /// As the constructor; without workers for one thread.
+  static Host with_threads(int threads) { return threads == 1 ? Host() : Host(threads); }
 
   static constexpr bool host_memory = true;  ///< views become spans
   using Stream = HostStream;                 ///< runs work where it is enqueued

@@ -113,7 +113,7 @@ double sum_of_squares(T const* x, Index n) {
 }  // namespace detail
 
 /// record[0] += the sum of from[i]^2, in double, in an order that depends on from.size() alone, a
-/// multiple of 64; record[1] = unit + 1 where that is not finite and record[1] is 0. On the stream.
+/// multiple of 64; record[1] = unit + 1 where that is not finite. On the stream.
 template <class T, RunsHostCode D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
                  Index unit) {

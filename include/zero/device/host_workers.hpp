@@ -19,26 +19,26 @@ namespace zero {
 /// The calling thread and `threads` - 1 others, which sleep between calls. One caller at a time.
 class HostWorkers {
  public:
-  /// @throws InvalidArgument for no threads
+  /// @throws InvalidArgument for no threads; Error when the system has no more of them
   explicit HostWorkers(int threads) : parts_(threads) {
     if (threads < 1) {
       throw InvalidArgument("HostWorkers: " + std::to_string(threads) +
                             " threads; expected at least 1");
     }
-    for (int part = 1; part < threads; ++part) others_.emplace_back([this, part] { serve(part); });
+    try {
+      for (int part = 1; part < threads; ++part)
+        others_.emplace_back([this, part] { serve(part); });
+    } catch (std::exception const& e) {
+      end();
+      throw Error("HostWorkers: the system gave " + std::to_string(others_.size() + 1) + " of " +
+                  std::to_string(threads) + " threads: " + e.what());
+    }
   }
   HostWorkers(HostWorkers const&) = delete;
   HostWorkers& operator=(HostWorkers const&) = delete;
-  ~HostWorkers() {
-    {
-      std::lock_guard const lock(mutex_);
-      over_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : others_) thread.join();
-  }
+  ~HostWorkers() { end(); }
 
-  int threads() const { return parts_; }
+  int threads() const { return parts_; }  ///< the calling one included
 
   /// Calls f(begin, end) for parts of [0, n) that cover it, one a thread, each but the last a
   /// multiple of 1024 elements; returns when all are done. What is too little to share is done
@@ -65,6 +65,15 @@ class HostWorkers {
   }
 
  private:
+  void end() noexcept {
+    {
+      std::lock_guard const lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : others_) thread.join();
+  }
+
   // Waking a thread takes as long as updating some ten thousand elements.
   static constexpr Index least_elements = Index{1} << 16;
 
@@ -112,8 +121,10 @@ class HostWorkers {
 class WorkersOf {
  public:
   WorkersOf() = default;
+  /// Shares `workers`; null: none.
   explicit WorkersOf(std::shared_ptr<HostWorkers> workers) : workers_(std::move(workers)) {}
 
+  /// As HostWorkers::run; without workers f(0, n) here.
   template <class F>
   void run(Index n, F const& f) const {
     if (workers_ == nullptr) return f(Index{0}, n);

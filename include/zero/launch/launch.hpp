@@ -19,7 +19,28 @@ struct LaunchOptions {
   /// Ranks as processes: how long a rank that fails waits for the others to answer, before it names
   /// those that do not and leaves.
   std::chrono::milliseconds grace = std::chrono::seconds(3);
+  /// Threads that share the optimizer's updates of one rank, its own included. More than 1 pays
+  /// where ranks have several cores each.
+  int threads = 1;
 };
+
+namespace detail {
+
+/// The device of one rank.
+template <class D>
+D device_of_rank(LaunchOptions const& options) {
+  if constexpr (requires { D::with_threads(options.threads); }) {
+    return D::with_threads(options.threads);
+  } else {
+    if (options.threads != 1) {
+      throw InvalidArgument("LaunchOptions::threads: found " + std::to_string(options.threads) +
+                            "; expected 1, since the backend's device has no threads of its own");
+    }
+    return D();
+  }
+}
+
+}  // namespace detail
 
 /// A way to become ranks: `B::Communicator`, and B::run(ranks, f, options), which runs
 /// f(communicator) on that many ranks, all of them in this process.

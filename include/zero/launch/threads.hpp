@@ -97,7 +97,7 @@ struct ThreadsOn {
   static void run(int ranks, F& f, LaunchOptions const& options) {
     auto const meeting = std::make_shared<Meeting>(ranks, options.timeout);
     detail::run_ranks(*meeting, [&](int rank) {
-      D device;
+      D device = detail::device_of_rank<D>(options);
       f(Communicator(meeting, rank, device));
     });
   }

@@ -18,13 +18,15 @@ namespace zero {
 /// same values at every stage, world and rank.
 class Initial {
  public:
+  /// How values come about.
   enum class Kind { constant, normal, uniform, function };
   /// A kind that is not a function, as a value that kernels can take.
   struct Formula {
-    Kind kind = Kind::constant;
-    double a = 0;
-    double b = 0;
+    Kind kind = Kind::constant;  ///< any but function
+    double a = 0;                ///< the constant, the mean or the lower end
+    double b = 0;                ///< the standard deviation or the upper end
 
+    /// Of one element.
     ZERO_HOST_DEVICE float value(std::uint64_t seed, Index tensor, Index element) const {
       switch (kind) {
         case Kind::normal:

@@ -16,8 +16,9 @@ struct Mpi {
   /// This process as one rank.
   class World {
    public:
-    /// @param ranks the joined world
-    explicit World(std::shared_ptr<detail::MpiRanks> ranks) : ranks_(std::move(ranks)) {}
+    /// From the joined world and how to wait.
+    World(std::shared_ptr<detail::MpiRanks> ranks, LaunchOptions const& options)
+        : ranks_(std::move(ranks)), options_(options) {}
 
     int rank() const { return ranks_->world.rank(); }  ///< of this process
     int size() const { return ranks_->world.size(); }  ///< processes of the world
@@ -28,7 +29,7 @@ struct Mpi {
     template <class F>
     void run(F& f) {
       try {
-        PollingHost device;
+        PollingHost device = detail::device_of_rank<PollingHost>(options_);
         f(Communicator(ranks_, device));
         ranks_->world.end();
       } catch (std::exception const& e) {
@@ -47,6 +48,7 @@ struct Mpi {
     }
 
     std::shared_ptr<detail::MpiRanks> ranks_;
+    LaunchOptions options_;
   };
 
   /// Joins the other processes. MPI_Init, where the program has not called it, waits for all of
@@ -54,7 +56,8 @@ struct Mpi {
   /// @throws CommunicationError when not all come within the timeout
   static World from(Environment const&, LaunchOptions const& options) {
     detail::MpiSession::of_process();
-    return World(std::make_shared<detail::MpiRanks>(MPI_COMM_WORLD, options, detail::MpiLimits{}));
+    return World(std::make_shared<detail::MpiRanks>(MPI_COMM_WORLD, options, detail::MpiLimits{}),
+                 options);
   }
   /// Runs f(communicator) on `ranks` threads of this process, without MPI.
   template <class F>

@@ -138,7 +138,7 @@ class MpiCollective {
   /// Every rank has seen the same hashes, so every rank comes here, and none moves data.
   void exchange_texts() {
     stage_ = Stage::differing;
-    texts_.resize(at(world_.size() * text_bytes));
+    texts_.resize(at(Index{world_.size()} * text_bytes));
     std::string const text = waiting_.text();
     std::size_t const length = std::min(text.size(), std::size_t{text_bytes - 1});
     text_.assign(at(text_bytes), '\0');

@@ -48,6 +48,7 @@ namespace detail {
 class PollingState {
  public:
   std::shared_ptr<Ledger> const ledger = std::make_shared<Ledger>();
+  std::shared_ptr<HostWorkers> workers{};
 
   PollingState() = default;
   PollingState(PollingState const&) = delete;
@@ -150,6 +151,8 @@ class PollingState {
     inside_ = true;
     bool any = false;
     try {
+      // Work may open streams, which moves the entries.
+      // NOLINTNEXTLINE(modernize-loop-convert)
       for (std::size_t i = 0; i < queues_.size(); ++i) {
         WorkQueue& queue = *queues_[i].queue;
         if (queues_[i].abandoned) continue;
@@ -174,8 +177,8 @@ class PollingState {
       std::mutex mutex;
       std::vector<std::vector<HostBuffer>> buffers;
     };
-    static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
     try {
+      static Kept& kept = *new Kept;  // never destroyed: reachable until the process is gone
       std::lock_guard const lock(kept.mutex);
       kept.buffers.push_back(std::move(buffers));
     } catch (...) {  // no memory for the list: then it is leaked
@@ -264,6 +267,15 @@ class PollingHost {
   static constexpr bool host_memory = true;  ///< views become spans
   using Stream = PollingStream;              ///< lets transfers progress
   using Event = PollingEvent;                ///< a place in a queue
+
+  PollingHost() = default;
+  /// @param threads that share updates, the calling one included
+  /// @throws InvalidArgument below 1
+  static PollingHost with_threads(int threads) {
+    PollingHost device;
+    if (threads != 1) device.state_->workers = std::make_shared<HostWorkers>(threads);
+    return device;
+  }
 
   /// Owner of host memory; gives it back when no transfer is under way.
   class Buffer {

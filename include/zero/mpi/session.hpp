@@ -8,15 +8,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace zero {
-
-namespace detail {
+namespace zero::detail {
 
 /// A call of MPI that failed.
 struct MpiFailure : CommunicationError {
@@ -44,6 +44,8 @@ struct LiveWorld {
 
 /// Starts MPI where the program has not; then it also ends MPI, at exit. A process that has failed,
 /// or exits in the middle of a world, does not: MPI_Finalize would wait for ranks that never come.
+/// Who exits in the middle fails the run, whatever exit code it asked for: the process ends with 1,
+/// since a launcher may take the first code that it sees for that of all.
 class MpiSession {
  public:
   static MpiSession& of_process() {
@@ -62,6 +64,9 @@ class MpiSession {
     for (LiveWorld* world : worlds_) world->process_exits();
     // A launcher ends the other ranks when the first one exits: let all say first what they know.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (worlds_.empty()) return;
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
   }
 
   void begins(LiveWorld& world) { worlds_.push_back(&world); }
@@ -100,6 +105,4 @@ class MpiSession {
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-}  // namespace detail
-
-}  // namespace zero
+}  // namespace zero::detail

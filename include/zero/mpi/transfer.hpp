@@ -115,7 +115,7 @@ class ReduceTransfer {
     tile_ = std::max<Index>(1, std::min(n, tile_bytes / width_));
     for (Tile& tile : tiles_) {
       tile.staged.resize(std::max(tile.staged.size(), at((size_ - 1) * tile_ * width_)));
-      tile.requests.assign(at(2 * (size_ - 1)), MPI_REQUEST_NULL);
+      tile.requests.assign(at(Index{2} * (size_ - 1)), MPI_REQUEST_NULL);
     }
     posted_ = summed_ = 0;
     post();

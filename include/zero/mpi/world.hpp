@@ -33,13 +33,13 @@ struct Waiting {
 
 /// Once it has failed, every call throws the reason and MPI is not called again: the memory of
 /// transfers that never end may be gone. So whoever fails says so to the others first.
-class MpiWorld : LiveWorld {
+class MpiWorld final : LiveWorld {
  public:
   /// @param parent whose ranks these are; collective over them
   /// @throws CommunicationError when not all ranks come within the timeout
   MpiWorld(MPI_Comm parent, LaunchOptions const& options)
       : timeout_(std::min(options.timeout, longest)),
-        grace_(std::clamp(options.grace, options.grace.zero(), longest)) {
+        grace_(std::clamp(options.grace, std::chrono::milliseconds::zero(), longest)) {
     try {
       for (MPI_Comm& c : *communicators_) duplicate(parent, c);
     } catch (...) {

@@ -13,15 +13,15 @@ namespace zero {
 /// The numbers of torch.optim.Adam, and of DeepSpeed's Adam with adam_w_mode false. (DeepSpeed's
 /// type "Adam" without that is AdamW.) Without weight decay it is AdamW without weight decay.
 struct Adam {
-  float lr = 1e-3f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0;
-  LearningRate schedule{};
+  float lr = 1e-3f;         ///< largest learning rate
+  float beta1 = 0.9f;       ///< decay of the first moment
+  float beta2 = 0.999f;     ///< decay of the second moment
+  float eps = 1e-8f;        ///< added to the root of the second moment
+  float weight_decay = 0;   ///< added to the gradient, times the weight and Tensor::decay
+  LearningRate schedule{};  ///< multiplies lr
 
-  static constexpr int num_states = 2;
-  using Constants = BiasCorrections;
+  static constexpr int num_states = 2;  ///< moments: first, second
+  using Constants = BiasCorrections;    ///< what an update needs of its number alone
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
   void validate() const {
@@ -32,12 +32,15 @@ struct Adam {
     settings.positive("eps", eps);
     settings.not_negative("weight_decay", weight_decay);
   }
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }
+  /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     return BiasCorrections::of(beta1, beta2, t);
   }
+  /// The direction of one element, before the learning rate; moves its states, [num_states].
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient + product(weight_decay * decay, weight),

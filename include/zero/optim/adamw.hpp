@@ -18,6 +18,7 @@ struct BiasCorrections {
   float m_correction;  ///< 1 / (1 - beta1^t)
   float v_correction;  ///< 1 / (1 - beta2^t)
 
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE static BiasCorrections of(float beta1, float beta2, Index t) {
     double const n = static_cast<double>(t);
     return {static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta1), n))),
@@ -28,6 +29,10 @@ struct BiasCorrections {
 /// The moments of Adam, moved by one gradient: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 -
 /// beta2) g^2. @param states [2], m and v @return m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) +
 /// eps)
+/// @param beta1, beta2 decays of the moments
+/// @param eps added to the root
+/// @param c bias corrections of the update
+/// @param gradient of one element
 ZERO_HOST_DEVICE inline float adam_direction(float beta1, float beta2, float eps, BiasCorrections c,
                                              float gradient, float* states) {
   states[0] = product(beta1, states[0]) + product(1.0f - beta1, gradient);

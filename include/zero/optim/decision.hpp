@@ -36,8 +36,8 @@ struct Decision {
   float loss_scale = 1;     ///< what the next pass multiplies the gradient of its loss by
   float used_scale = 1;     ///< what this step's did, and what is taken out of norm and factor
   std::int32_t skip = 0;    ///< 1: a gradient was not finite, nothing is updated
-  SkipCause cause = SkipCause::none;
-  std::int32_t failed = 0;  ///< 1: training cannot go on, as check_finite says
+  SkipCause cause = SkipCause::none;  ///< of a skipped step
+  std::int32_t failed = 0;            ///< 1: training cannot go on, as check_finite says
   Index updates =
       0;  ///< good updates so far, this one included; the t of bias correction and schedule
   Index skipped = 0;  ///< skipped steps so far
@@ -49,7 +49,7 @@ struct Decision {
   Index bad_loss_rank = -1;
   Index diverged_rank = -1;  ///< first rank that issued other collectives than rank 0 in this step
   Index bad_losses = 0;      ///< steps in a row, up to this one, that were skipped for a loss
-  LossScaleState scale_state{};
+  LossScaleState scale_state{};  ///< how far a moving scale has come
 
   /// Norm of the gradient that is applied.
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
@@ -64,7 +64,7 @@ struct DecisionInputs {
   Index ranks = 1;           ///< of the world
   double clip = 0;           ///< largest norm, 0 for none
   double contributions = 1;  ///< ranks averaged over x micro-batches: the divisor of the mean
-  LossScale loss_scale{};
+  LossScale loss_scale{};    ///< how the scale moves
 };
 
 namespace detail {
@@ -72,9 +72,8 @@ namespace detail {
 /// What a step says of the scale. A loss that is not finite says nothing: it would not be finite at
 /// any scale.
 ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& option) {
-  d.failed = 0;
   d.bad_losses = d.cause == SkipCause::loss ? d.bad_losses + 1 : 0;
-  if (!option.moves() || d.cause == SkipCause::divergence) return;
+  if (!option.given() || d.cause == SkipCause::divergence) return;
   Index const limit = option.settings().max_bad_losses;
   bool const goes_on =
       d.cause == SkipCause::loss
@@ -85,7 +84,9 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 
 }  // namespace detail
 
-/// Turns the records of all ranks, in rank order, into this step's decision.
+/// Turns the records of all ranks, in rank order, into this step's decision. A decision that has
+/// failed stays as it is: every later step is skipped, so that whoever looks late still learns
+/// which one it was.
 /// @param decision of the step before, replaced by this one
 /// @param records [ranks, norm_record_doubles]
 /// @param inputs what else it depends on
@@ -93,6 +94,7 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 template <class LearningRate>
 ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, DecisionInputs inputs,
                              LearningRate const& learning_rate) {
+  if (decision.failed != 0) return;
   double sum = 0;
   decision.bad_unit = -1;
   decision.bad_loss_rank = -1;

@@ -26,18 +26,19 @@ enum class LambCorrection {
 /// Communication: where the optimizer is sharded, one all_gather of 2 doubles a trained tensor and
 /// rank an update; see step/tensor_norms.hpp.
 struct Lamb {
-  float lr = 1e-3f;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0;
-  float min_coeff = 0.01f;
-  float max_coeff = 10;
+  float lr = 1e-3f;         ///< largest learning rate
+  float beta1 = 0.9f;       ///< decay of the first moment
+  float beta2 = 0.999f;     ///< decay of the second moment
+  float eps = 1e-8f;        ///< added to the root of the second moment
+  float weight_decay = 0;   ///< added to the direction, times the weight and Tensor::decay
+  float min_coeff = 0.01f;  ///< least trust ratio
+  float max_coeff = 10;     ///< largest trust ratio
+  /// Where the bias of the moments is taken out.
   LambCorrection correction = LambCorrection::moments;
-  LearningRate schedule{};
+  LearningRate schedule{};  ///< multiplies lr
 
-  static constexpr int num_states = 2;
-  using Constants = BiasCorrections;
+  static constexpr int num_states = 2;  ///< moments: first, second
+  using Constants = BiasCorrections;    ///< what an update needs of its number alone
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
   void validate() const {
@@ -50,19 +51,22 @@ struct Lamb {
     settings.not_negative("min_coeff", min_coeff);
     settings.require(max_coeff >= min_coeff, "max_coeff", max_coeff, "at least min_coeff");
   }
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     double rate = static_cast<double>(lr) * schedule.factor(t);
     if (correction == LambCorrection::rate) {
-      double const n = static_cast<double>(t);
+      double const n = static_cast<double>(t > 1 ? t : 1);  // before the first good step t is 0
       rate *= std::sqrt(1.0 - std::pow(static_cast<double>(beta2), n)) /
               (1.0 - std::pow(static_cast<double>(beta1), n));
     }
     return static_cast<float>(rate);
   }
+  /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     if (correction != LambCorrection::moments) return {1, 1};
     return BiasCorrections::of(beta1, beta2, t);
   }
+  /// The direction of one element, before the learning rate; moves its states, [num_states].
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient, states) +
@@ -75,6 +79,8 @@ struct Lamb {
         .add(std::uint64_t{std::bit_cast<std::uint32_t>(max_coeff)})
         .value();
   }
+  /// By what a tensor's rate is scaled: |w| / |direction| between the coefficients, 1 where either
+  /// is 0.
   ZERO_HOST_DEVICE float trust_ratio(double weight_norm, double direction_norm) const {
     if (weight_norm == 0 || direction_norm == 0) return 1;
     float const ratio = static_cast<float>(weight_norm / direction_norm);

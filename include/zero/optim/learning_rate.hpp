@@ -60,6 +60,8 @@ class LearningRate {
   /// (1
   /// - end) (1 - (c - warmup) / (total - warmup))^power up to total, then end.
   /// @param end lr_end / lr; transformers' default is 1e-7 / lr
+  /// @param warmup, total updates
+  /// @param power of the fall
   static LearningRate polynomial(Index warmup, Index total, double power = 1, double end = 0) {
     require_argument(power >= 0 && power <= 1e9, "LearningRate::polynomial: power", power,
                      "0 to 1e9");
@@ -87,9 +89,11 @@ class LearningRate {
   /// warm-up of i = c - 1; then end + (1 - end) (1 + cos(pi p)) / 2 with p = (i - W + 1) / (total -
   /// W), at most 1. So the peak is not reached.
   /// @param end cos_min_ratio
+  /// @param warmup the rise
+  /// @param total updates
   static LearningRate warmup_cosine(Warmup const& warmup, Index total, double end = 1e-4) {
-    require_argument(end >= 0 && end <= 1, "LearningRate::warmup_cosine: end", end,
-                     "0 to 1 times the optimizer's rate");
+    require_argument(end >= 0 && std::isfinite(end), "LearningRate::warmup_cosine: end", end,
+                     "a finite multiple, 0 or more, of the optimizer's rate");
     LearningRate r = risen(Kind::warmup_cosine, "warmup_cosine", warmup, total);
     r.end_ = end;
     return r;
@@ -100,8 +104,8 @@ class LearningRate {
   /// CycledMomentum (optim/momentum.hpp).
   static LearningRate one_cycle(OneCycle const& cycle, double low, double decay_rate = 0) {
     validate(cycle, "LearningRate::one_cycle");
-    require_argument(low >= 0 && low <= 1, "LearningRate::one_cycle: low", low,
-                     "0 to 1 times the optimizer's rate");
+    require_argument(low >= 0 && std::isfinite(low), "LearningRate::one_cycle: low", low,
+                     "a finite multiple, 0 or more, of the optimizer's rate");
     require_argument(decay_rate >= 0 && std::isfinite(decay_rate),
                      "LearningRate::one_cycle: decay_rate", decay_rate,
                      "a finite rate of 0 or more");
@@ -130,7 +134,8 @@ class LearningRate {
 
   /// The same curve without its idle start: update 1 stands at the first step above it (warm-ups of
   /// transformers: one update earlier, 1 / warmup; of DeepSpeed: two, 1 / W or log 2 / log W), and
-  /// update `total` is the last one above the end. A schedule without a warm-up is as it was.
+  /// update `total` is the last one above the end, of warmup_cosine the first one at it. A schedule
+  /// without a warm-up is as it was.
   LearningRate shifted() const {
     LearningRate r = *this;
     if (r.ahead_ > 0) return r;
@@ -142,6 +147,7 @@ class LearningRate {
     return r;
   }
 
+  /// Of an update, from 1; what multiplies the optimizer's lr.
   ZERO_HOST_DEVICE double factor(Index update) const {
     Index const before = update > 1 ? update - 1 : 0;
     Index const c = (before < max_count ? before : max_count) + ahead_;

@@ -13,13 +13,13 @@ namespace zero {
 /// sign(0) = 0, so a weight that never has a gradient only decays; in DeepSpeed it drifts by lr a
 /// step, upwards or downwards by device. Betas are the paper's; DeepSpeed's beta2 is 0.999.
 struct Lion {
-  float lr = 1e-4f;
-  float beta1 = 0.9f;
-  float beta2 = 0.99f;
-  float weight_decay = 0;
-  LearningRate schedule{};
+  float lr = 1e-4f;         ///< largest learning rate
+  float beta1 = 0.9f;       ///< share of the momentum in the sign
+  float beta2 = 0.99f;      ///< decay of the momentum
+  float weight_decay = 0;   ///< decoupled, times learning rate and Tensor::decay
+  LearningRate schedule{};  ///< multiplies lr
 
-  static constexpr int num_states = 1;
+  static constexpr int num_states = 1;  ///< the momentum
   struct Constants {};
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
@@ -30,10 +30,13 @@ struct Lion {
     settings.below_one("beta2", beta2);
     settings.not_negative("weight_decay", weight_decay);
   }
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }
+  /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index) const { return {}; }
+  /// The direction of one element, before the learning rate; moves its states, [num_states].
   ZERO_HOST_DEVICE float direction(Constants, float weight, float gradient, float* states,
                                    float decay) const {
     float const c = product(beta1, states[0]) + product(1.0f - beta1, gradient);

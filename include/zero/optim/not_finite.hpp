@@ -13,6 +13,7 @@ namespace zero {
 /// @param unit_name (Index unit) -> its name; called where the decision has failed
 /// @throws NotFinite, the same on every rank: the step, the scale, the unit in which backward first
 ///   met what is not finite; or the rank whose loss was not finite
+/// @param d of the last step
 template <class UnitName>
 void check_finite(Decision const& d, Index step, UnitName const& unit_name) {
   if (d.failed == 0) return;

@@ -22,8 +22,8 @@ struct OneCycle {
   /// where DeepSpeed's own default divides by zero.
   Index decay_updates = 0;
 
-  ZERO_HOST_DEVICE Index fall() const { return down < 0 ? up : down; }
-  ZERO_HOST_DEVICE Index length() const { return up + fall(); }
+  ZERO_HOST_DEVICE Index fall() const { return down < 0 ? up : down; }  ///< updates of the fall
+  ZERO_HOST_DEVICE Index length() const { return up + fall(); }         ///< updates of the cycle
   /// 0 at the ends of the cycle and beyond, 1 at its top. @param calls scheduler calls made
   ZERO_HOST_DEVICE double height(Index calls) const {
     if (calls >= length()) return 0;
@@ -46,6 +46,7 @@ struct OneCycle {
 
 /// @param who "LearningRate::one_cycle"
 /// @throws InvalidArgument naming the argument, what was found and what was expected
+/// @param c the cycle
 inline void validate(OneCycle const& c, std::string const& who) {
   auto const count = [&](Index n, Index least, char const* name, char const* expected) {
     require_argument(n >= least && n <= max_count, who + ": " + name, n, expected);

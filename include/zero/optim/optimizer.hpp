@@ -55,12 +55,13 @@ struct LearningRateOf {
 /// r-th slices hold. A tensor's sum is added in the order of rows.
 template <class D>
 struct TensorNorms {
-  View<double const, D> sums;
-  Index ranks = 1;
-  Index tensors = 0;  ///< that are trained
+  View<double const, D> sums;  ///< [ranks, tensors, 2]
+  Index ranks = 1;             ///< rows
+  Index tensors = 0;           ///< that are trained
 };
 /// In place of TensorNorms, where an optimizer needs none.
 struct NoNorms {};
+/// What an update of O is given of the norms.
 template <class O, class D>
 using NormsOf = std::conditional_t<HasTrustRatio<O>, TensorNorms<D>, NoNorms>;
 
@@ -81,27 +82,29 @@ struct Update {
       segments;  ///< cover the n elements without padding between them that is not zero
   View<Decision const, D> decision;  ///< [1]
   std::uint64_t seed = 0;            ///< of the noise that rounds 16-bit states
-  NormsOf<O, D> norms{};
+  NormsOf<O, D> norms{};             ///< of whole tensors, for trust ratios
 };
 
 /// The arithmetic of an update, element by element: what a kernel of any device calls.
 template <class O, class G, class P>
 struct ElementUpdate {
-  using Storage = StorageOf<P>;
+  using Storage = StorageOf<P>;  ///< types of master, states and parameters
+  /// The optimizer's, of one update.
   using Constants = decltype(std::declval<O const&>().constants(Index{}));
 
-  O optimizer;
-  Constants constants;
-  G const* gradients;
-  typename Storage::Master* weights;
-  typename Storage::State* states;
+  O optimizer;                           ///< as in Update
+  Constants constants;                   ///< of the update
+  G const* gradients;                    ///< [n]
+  typename Storage::Master* weights;     ///< [n]
+  typename Storage::State* states;       ///< [num_states, n]
   typename Storage::Parameter* rounded;  ///< null where the weights are the parameters
   Index elements;                        ///< n
   float factor;                          ///< of the decision
-  StateNoise noise;
-  Segment segment{};
-  float rate = 0;  ///< learning rate x lr_scale x trust ratio, of the segment
+  StateNoise noise;                      ///< rounds 16-bit states
+  Segment segment{};                     ///< in which the elements lie
+  float rate = 0;                        ///< learning rate x lr_scale x trust ratio, of the segment
 
+  /// The float weight of element i.
   ZERO_HOST_DEVICE float weight(Index i) const {
     if constexpr (Storage::splits) {
       return join(rounded[i], weights[i]);
@@ -109,7 +112,9 @@ struct ElementUpdate {
       return weights[i];
     }
   }
-  /// The direction of element i. @param state [num_states], the moved states
+  /// The direction of an element.
+  /// @param i the element
+  /// @param state [num_states], the moved states
   ZERO_HOST_DEVICE float direction(Index i, float* state) const {
     for (int j = 0; j < O::num_states; ++j) state[j] = static_cast<float>(states[j * elements + i]);
     float const gradient = product(factor, static_cast<float>(gradients[i]));
@@ -139,6 +144,9 @@ struct ElementUpdate {
 };
 
 /// The rate of a segment: for an optimizer with trust ratios, scaled by its tensor's.
+/// @param optimizer of the update
+/// @param learning_rate of the decision
+/// @param segment in which the elements lie
 /// @param sums, ranks, tensors of TensorNorms; not read where O has none
 template <class O>
 ZERO_HOST_DEVICE float segment_rate(O const& optimizer, float learning_rate, Segment const& segment,
@@ -193,7 +201,7 @@ void update(typename D::Stream& stream, Update<O, G, P, D> u) {
     Segment const* const segments = D::resolve(u.segments.address());
     double const* sums = nullptr;
     Index ranks = 0;
-    Index tensors = 0;
+    Index tensors = 0;  ///< that are trained
     if constexpr (HasTrustRatio<O>) {
       sums = D::resolve(u.norms.sums.address());
       ranks = u.norms.ranks;
@@ -217,10 +225,10 @@ void update(typename D::Stream& stream, Update<O, G, P, D> u) {
 /// Which slices measure_norms measures: `count` of them, of `elements` each, one after the other in
 /// what an update covers; the sums of the k-th go to row `first` + k of [ranks, tensors, 2].
 struct NormSlices {
-  Index first = 0;
-  Index count = 1;
-  Index elements = 0;
-  Index tensors = 0;
+  Index first = 0;     ///< row of the first slice
+  Index count = 1;     ///< slices
+  Index elements = 0;  ///< of one slice
+  Index tensors = 0;   ///< that are trained
 };
 
 /// A device that can decide and apply the step of an optimizer: what decision.hpp, optimizer.hpp

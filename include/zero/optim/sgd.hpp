@@ -16,15 +16,16 @@ namespace zero {
 /// The numbers of torch.optim.SGD; without momentum w -= lr g. The first update is the first good
 /// one: a step that is skipped leaves b alone. b is kept whether there is momentum or not.
 struct Sgd {
-  float lr = 1e-3f;
-  float momentum = 0;
-  float dampening = 0;
-  float weight_decay = 0;
+  float lr = 1e-3f;        ///< largest learning rate
+  float momentum = 0;      ///< of the buffer; 0: none is used
+  float dampening = 0;     ///< takes from the gradient that enters the buffer
+  float weight_decay = 0;  ///< added to the gradient, times the weight and Tensor::decay
   bool nesterov =
       false;  ///< torch refuses it without momentum or with dampening; here it is the formula
-  LearningRate schedule{};
+  LearningRate schedule{};  ///< multiplies lr
 
-  static constexpr int num_states = 1;
+  static constexpr int num_states = 1;  ///< the buffer of momentum
+  /// What an update needs of its number alone.
   struct Constants {
     bool first;  ///< this is the first update
   };
@@ -36,13 +37,16 @@ struct Sgd {
     settings.not_negative("momentum", momentum);
     settings.require(std::isfinite(dampening), "dampening", dampening, "a finite number");
     settings.not_negative("weight_decay", weight_decay);
-    settings.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", momentum,
-                     "a momentum above 0 and no dampening");
+    settings.require(!nesterov || momentum > 0, "momentum", momentum, "above 0, for nesterov");
+    settings.require(!nesterov || dampening == 0, "dampening", dampening, "0, for nesterov");
   }
+  /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
   }
+  /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const { return {t <= 1}; }
+  /// The direction of one element, before the learning rate; moves its states, [num_states].
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     float const g = gradient + product(weight_decay * decay, weight);

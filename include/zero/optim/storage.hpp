@@ -16,10 +16,10 @@ namespace zero {
 /// @tparam Splits the float weight is join(parameter, remainder); else it is kept whole
 template <class P, class S = float, bool Splits = false>
 struct Stored {
-  using Parameter = P;
-  using State = S;
-  using Master = std::conditional_t<Splits, LowerHalf, float>;
-  static constexpr bool splits = Splits;
+  using Parameter = P;                                          ///< on device and wire
+  using State = S;                                              ///< of the optimizer's numbers
+  using Master = std::conditional_t<Splits, LowerHalf, float>;  ///< kept beside a parameter
+  static constexpr bool splits = Splits;  ///< a parameter is half of its weight
 };
 
 namespace detail {

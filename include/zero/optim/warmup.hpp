@@ -17,8 +17,8 @@ enum class Ramp { logarithmic, linear };
 
 /// A rise from `start` to the optimizer's rate.
 struct Warmup {
-  Index updates = 1000;           ///< length; 0: none, the rate is whole from the first update on
-  double start = 0;               ///< rate at the start, as a multiple of the optimizer's, 0 to 1
+  Index updates = 1000;  ///< length; 0: none, the rate is whole from the first update on
+  double start = 0;      ///< rate at the start, as a multiple of the optimizer's; above 1 it falls
   Ramp ramp = Ramp::logarithmic;  ///< DeepSpeed's default
 
   /// Updates that are waited through, W above; 0 without a warm-up.
@@ -40,11 +40,12 @@ struct Warmup {
 
 /// @param who "LearningRate::warmup"
 /// @throws InvalidArgument naming the argument, what was found and what was expected
+/// @param w the warm-up
 inline void validate(Warmup const& w, std::string const& who) {
   require_argument(w.updates >= 0 && w.updates <= max_count, who + ": updates", w.updates,
                    "0 updates to 2^53");
-  require_argument(w.start >= 0 && w.start <= 1, who + ": start", w.start,
-                   "0 to 1 times the optimizer's rate");
+  require_argument(w.start >= 0 && std::isfinite(w.start), who + ": start", w.start,
+                   "a finite multiple, 0 or more, of the optimizer's rate");
 }
 
 }  // namespace zero

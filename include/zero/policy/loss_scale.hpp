@@ -47,7 +47,7 @@ class LossScale {
     require_argument(d.max_bad_losses >= 0, "LossScale::dynamic: max_bad_losses", d.max_bad_losses,
                      "a number of steps, or 0 for any");
     LossScale s;
-    s.moves_ = true;
+    s.moves_ = s.given_ = true;
     s.initial_ = initial;
     s.settings_ = d;
     return s;
@@ -59,16 +59,20 @@ class LossScale {
     require_argument(scale >= 0x1p-24f && scale <= largest, "LossScale::fixed",
                      static_cast<double>(scale), "2^-24 to 2^100");
     LossScale s;
+    s.given_ = true;
     s.initial_ = scale;
     return s;
   }
 
-  ZERO_HOST_DEVICE constexpr bool moves() const { return moves_; }
-  ZERO_HOST_DEVICE constexpr float initial() const { return initial_; }
+  /// It was asked for, by a factory: then every step looks whether losses are finite.
+  ZERO_HOST_DEVICE constexpr bool given() const { return given_; }
+  ZERO_HOST_DEVICE constexpr bool moves() const { return moves_; }       ///< it is dynamic
+  ZERO_HOST_DEVICE constexpr float initial() const { return initial_; }  ///< first scale
   /// Of a scale that moves.
   ZERO_HOST_DEVICE constexpr DynamicLossScale const& settings() const { return settings_; }
 
  private:
+  bool given_ = false;
   bool moves_ = false;
   float initial_ = 1;
   DynamicLossScale settings_{};

@@ -30,9 +30,11 @@ struct Options {
   std::optional<Reduction> reduction{};
   /// Stage 3: visits by which a gather runs ahead of its use, 0 to 64.
   int prefetch = 1;
-  /// Elements up to which the reductions, or publications, of neighbouring units are launched as
-  /// one group; a unit larger than this, and every unit at 0, is launched alone.
+  /// Elements up to which the reductions of neighbouring units, which their gradients wait for, are
+  /// launched as one group; a unit larger than this, and every unit at 0, is launched alone.
   Index bucket = 0;
+  /// The same of publications; unset: `bucket`.
+  std::optional<Index> publish_bucket{};
   /// Stage 3: units of at most this many padded elements stay gathered, and are published after
   /// each update.
   Index persistence_threshold = 0;
@@ -56,6 +58,8 @@ inline void validate(Options const& o) {
   if (!(o.clip >= 0) || std::isinf(o.clip)) refuse("clip", o.clip, "a finite norm, or 0 for none");
   if (o.prefetch < 0 || o.prefetch > 64) refuse("prefetch", o.prefetch, "0 to 64 visits");
   if (o.bucket < 0) refuse("bucket", o.bucket, "a number of elements, or 0");
+  if (o.publish_bucket.value_or(0) < 0)
+    refuse("publish_bucket", *o.publish_bucket, "a number of elements, or 0");
   if (o.persistence_threshold < 0)
     refuse("persistence_threshold", o.persistence_threshold, "a number of elements, or 0");
 }

@@ -42,6 +42,7 @@ struct Policies {
   using Sharding = typename detail::Pick<PolicyKind::sharding, Sharded<0>, P...>::type;
   /// The one given, or Fp32.
   using Precision = typename detail::Pick<PolicyKind::precision, Fp32, P...>::type;
+  /// The one given, or State<float>.
   using State = typename detail::Pick<PolicyKind::state, zero::State<float>, P...>::type;
   static_assert(ShardingPolicy<Sharding>,
                 "Policies: a sharding policy needs shards_optimizer, shards_gradients, "

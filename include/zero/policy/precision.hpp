@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The menu of precisions: the types of parameters and gradients, on the device and on the wire, and
-// whether the optimizer keeps a float master copy. Optimizer state is float; sums are made in
-// float.
+// whether the optimizer keeps a float master copy. Optimizer state has a policy of its own
+// (policy/state.hpp); sums are made in float.
 
 #include <zero/core/dtype.hpp>
 #include <zero/policy/kind.hpp>
@@ -31,11 +31,11 @@ struct Bf16Mixed {
 /// IEEE half precision parameters and gradients, float master weights; the loss is scaled, by
 /// Options::loss_scale (Micikevicius et al., section 3).
 struct Fp16Mixed {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "fp16";
-  using Parameter = fp16;
-  using Gradient = fp16;
-  static constexpr bool has_master = true;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it answers
+  static constexpr char const* name = "fp16";                ///< as gpt2 and files call it
+  using Parameter = fp16;                                    ///< on device and wire
+  using Gradient = fp16;                                     ///< on device and wire
+  static constexpr bool has_master = true;                   ///< float master weights
 };
 
 /// The bits of Bf16Mixed's master weights in 2 bytes less a parameter: the parameter is the upper
@@ -43,18 +43,19 @@ struct Fp16Mixed {
 /// from Bf16Mixed's only where the master weight lies exactly between two bfloat16 numbers: there
 /// it is the one further from 0.
 struct Bf16Split {
-  static constexpr PolicyKind kind = PolicyKind::precision;
-  static constexpr char const* name = "bf16_split";
-  using Parameter = bf16;
-  using Gradient = bf16;
-  static constexpr bool has_master = true;
-  static constexpr bool splits_master = true;
+  static constexpr PolicyKind kind = PolicyKind::precision;  ///< what it answers
+  static constexpr char const* name = "bf16_split";          ///< as gpt2 and files call it
+  using Parameter = bf16;                                    ///< on device and wire
+  using Gradient = bf16;                                     ///< on device and wire
+  static constexpr bool has_master = true;                   ///< float master weights
+  static constexpr bool splits_master = true;  ///< of which a parameter is the upper half
 };
 
 /// Whether the master weights of a precision are parameter and remainder; a precision that does not
 /// say so keeps them whole.
 template <class P>
 inline constexpr bool splits_master = false;
+/// As the precision says.
 template <class P>
 requires requires {
   { P::splits_master } -> std::convertible_to<bool>;

@@ -16,8 +16,8 @@ template <class T>
 struct State {
   static_assert(std::same_as<T, float> || std::same_as<T, bf16>,
                 "State<T>: optimizer state is kept as float or as bf16");
-  static constexpr PolicyKind kind = PolicyKind::state;
-  using Type = T;
+  static constexpr PolicyKind kind = PolicyKind::state;  ///< what it answers
+  using Type = T;                                        ///< of the optimizer's numbers
 };
 
 /// What the library asks of a state policy.

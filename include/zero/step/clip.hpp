@@ -10,7 +10,7 @@
 namespace zero {
 
 /// Communication: where the optimizer is sharded, one all_gather of 4 doubles a rank; else, where
-/// the loss scale moves, one all_reduce of a gradient element a rank: whether its loss is finite.
+/// there is a loss scale, one all_reduce of a gradient element a rank: whether its loss is finite.
 /// Ordering: on the compute stream, after all reductions. The host waits for nothing; on a device
 /// that runs host code the work throws NotFinite where the decision has failed.
 /// @tparam X a Context
@@ -75,14 +75,14 @@ class Clip {
 
   template <class T>
   void mark_loss(View<T, D> to) {
-    if (!context_.loss_scale.moves()) return;
+    if (!context_.loss_scale.given()) return;
     auto loss = context_.loss().template on<double>(context_.compute);
     mark_not_finite(context_.compute, View<double const, D>(loss.view(1, 1)), to);
   }
 
   /// Stage 0 exchanges no records, and yet every rank is to know of every loss.
   void share_losses(Claim<double, D>& records) {
-    if (!context_.loss_scale.moves()) return;
+    if (!context_.loss_scale.given()) return;
     using G = typename X::Gradient;
     auto& stream = context_.compute;
     Index const world = context_.world();

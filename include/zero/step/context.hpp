@@ -45,6 +45,9 @@ class Context : Requirements<C, P> {
   ///   naming the first difference, when ranks were built differently
   /// @param facts Facts::of<P>(num_states, has_trust_ratio) of the optimizer
   /// @param optimizer_facts what is compared of the optimizer, hash(optimizer)
+  /// @param model what is trained
+  /// @param ranks the communicator
+  /// @param run_options the same on every rank
   Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
       : units((validate(run_options), std::move(model.units))),
@@ -128,7 +131,7 @@ class Context : Requirements<C, P> {
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
-  Slot<Device>& loss() { return tables[1]; }           ///< one double: the sum over micro-batches
+  Slot<Device>& loss() { return tables[1]; }           ///< the sum over micro-batches, and a mark
   Slot<Device>& records() { return tables[2]; }        ///< [world, 4] doubles
   Slot<Device>& exchange_rows() { return tables[3]; }  ///< [world, words]
   Slot<Device>& segments(int u) { return tables[4 + u]; }  ///< of unit u's owned slice
@@ -161,7 +164,7 @@ class Context : Requirements<C, P> {
                                "schedule, than rank 0 before step " +
                                std::to_string(step) + " was decided");
     }
-    check_finite(d, step, [this](Index u) { return unit_name(u); });
+    check_finite(d, d.updates + d.skipped, [this](Index u) { return unit_name(u); });
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
@@ -250,6 +253,8 @@ class Context : Requirements<C, P> {
         {"Options::reduction", std::uint64_t{shares.boundary()}},
         {"Options::prefetch", static_cast<std::uint64_t>(options.prefetch)},
         {"Options::bucket", static_cast<std::uint64_t>(options.bucket)},
+        {"Options::publish_bucket",
+         static_cast<std::uint64_t>(options.publish_bucket.value_or(options.bucket))},
         {"Options::persistence_threshold",
          static_cast<std::uint64_t>(options.persistence_threshold)},
         {"Options::release_after_forward", std::uint64_t{options.release_after_forward}},

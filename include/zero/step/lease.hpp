@@ -129,6 +129,9 @@ class GradientLease {
     pass.lease_begins();
   }
   /// @param own the buffers in which the model computes; see Pass::backward
+  /// @param pass that makes it
+  /// @param u the unit
+  /// @param visit of the schedule, or -1
   template <OwnGradients<D> Own>
   GradientLease(Pass& pass, int u, int visit, Own const& own)
       : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
@@ -201,6 +204,7 @@ class GradientLease {
   Index elements() const { return pass_->context().layout[unit_].trainable; }
 
   /// Brings the model's buffers into the slot. @param own the first of the unit's views
+  /// @param pass, u of the lease
   template <class OwnView>
   static void flatten_own(Pass& pass, int u, void const* own) {
     using T = std::remove_const_t<typename OwnView::Element>;

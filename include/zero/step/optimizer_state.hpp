@@ -96,7 +96,7 @@ class OptimizerState {
   Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
  private:
-  static O const& checked(O const& optimizer) {
+  static O checked(O const& optimizer) {
     if constexpr (requires { optimizer.validate(); }) optimizer.validate();
     return optimizer;
   }

@@ -64,6 +64,7 @@ class Pass {
   /// frozen;
   ///   range and buffers live until the lease ends
   /// @throws InvalidArgument naming the tensor, when a view has another size
+  /// @param unit of the model
   template <OwnGradients<Device> Own>
   [[nodiscard]] BackwardLease<Pass> backward(int unit, Own const& own) requires(Trains) {
     int const visit = advance(unit, Phase::backward);
@@ -100,7 +101,7 @@ class Pass {
     skip_to(visits_);
     if constexpr (Trains) {
       reduce_->flush(visits_);
-      if (context_.loss_scale.moves()) {
+      if (context_.loss_scale.given()) {
         mark_not_finite(context_.compute, View<double const, Device>(loss_.view(0, 1)),
                         loss_.view(1, 1));
       }
@@ -118,6 +119,7 @@ class Pass {
   void lease_ends() noexcept { --leases_; }                  ///< told by a lease
   /// Told by a lease: the model adds nothing more in this visit.
   /// @param finish what the lease has left to do on its slot
+  /// @param u, visit of the lease
   template <class Finish>
   void gradients_end(int u, int visit, Finish finish) noexcept {
     try {

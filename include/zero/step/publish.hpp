@@ -10,8 +10,8 @@ namespace zero {
 
 /// Sends this rank's updated slices and receives the others'.
 /// Communication: stages 1-2, one all_gather a unit with trainable elements; stage 3, one a unit
-/// kept resident; units are grouped up to Options::bucket elements. Ordering: on the gathering
-/// stream, after each unit's update.
+/// kept resident; units are grouped up to Options::publish_bucket elements. Ordering: on the
+/// gathering stream, after each unit's update.
 /// @tparam X a Context
 template <class X>
 class Publish {
@@ -38,12 +38,13 @@ class Publish {
 
  private:
   int publish_group(int u) {
+    Index const bucket = context_.options.publish_bucket.value_or(context_.options.bucket);
     Index in_group = 0;
     Group<C> group(communicator_);
     for (; u < context_.layout.size(); ++u) {
       if (!context_.shares.publishes(u)) continue;
       Index const n = context_.layout[u].trainable;
-      if (in_group > 0 && in_group + n > context_.options.bucket) break;
+      if (in_group > 0 && in_group + n > bucket) break;
       in_group += n;
       Index const slice = context_.layout.slice(u);
       auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));

@@ -61,6 +61,7 @@ class Reduce {
   }
   /// The same in two steps, for a lease that adds when it ends.
   void hold(int u) { ++units_[at(u)].leases; }
+  /// The slot of a unit that is held, as open() gives it.
   Slot<D>& slot(int u, bool overwrite) {
     Unit& s = units_[at(u)];
     if (s.slot == nullptr) {

@@ -27,6 +27,7 @@ struct Facts {
 
   /// @tparam P a Policies<...>
   /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
+  /// @param num_states of the optimizer
   template <class P>
   static constexpr Facts of(Index num_states, bool has_trust_ratio = false) {
     using S = typename P::Sharding;

@@ -14,6 +14,9 @@ class Gradients;
 
 /// Calls f(Update) for the elements of a unit that are owned here, with everything claimed on the
 /// compute stream; not where there are none. @param state an OptimizerState
+/// @param parameters, gradients of the same context
+/// @param u the unit
+/// @param f called at most once
 template <class State, class X, class F>
 void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u, F f) {
   X& context = state.context();
@@ -72,9 +75,11 @@ void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradient
 template <class X>
 class Measure {
  public:
+  /// `context` outlives this.
   explicit Measure(X& context)
       : context_(context), communicator_(context.communicator.channel(0)) {}
 
+  /// Measures all trained tensors; enqueues.
   template <class State>
   void operator()(State& state, Parameters<X>& parameters, Gradients<X>& gradients) {
     constexpr bool sharded = X::Sharding::shards_optimizer;

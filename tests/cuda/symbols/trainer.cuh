@@ -3,7 +3,7 @@
 // A trainer over NCCL, made whole, so that its object names every function of NCCL that its stage
 // calls.
 
-#include <zero/cuda.cuh>
+#include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
 namespace zero_test {

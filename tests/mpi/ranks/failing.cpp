@@ -84,6 +84,17 @@ void uneven(Arguments const& arguments, bool returns) {
   };
   world.run(on_rank);
 }
+/// Rank 1 comes to the second world of the program long after the others have given it up.
+Add const joins_late("joins-late", [](Arguments const&) {
+  for (bool second : {false, true}) {
+    zero::LaunchOptions const options{.timeout = 2s, .grace = 1s};
+    zero::Environment const here = zero::Environment::of_process();
+    if (second && zero::find_place(here)->rank == 1) std::this_thread::sleep_for(6s);
+    auto world = zero::Mpi::from(here, options);
+    auto const on_rank = [](Ranks communicator) { zero::agree(communicator, true); };
+    world.run(on_rank);
+  }
+});
 Add const runs_out("runs-out", [](Arguments const& a) { uneven(a, false); });
 Add const returns("returns", [](Arguments const& a) { uneven(a, true); });
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program gpt2 under a DeepSpeed configuration: the files of the cases train, and a file says
+// what flags would.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#ifdef ZERO_GPT2_CONFIG_CASES
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(fs::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A folder with a text to train on, gone when the test ends.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("gpt2_config_test_" + std::to_string(::getpid()));
+  Folder() {
+    fs::create_directories(path);
+    std::ofstream text(path / "text");
+    for (int i = 0; i < 400; ++i) text << "the " << i % 7 << " cats sat on mat " << i % 13 << ".\n";
+  }
+  Folder(Folder const&) = delete;
+  Folder& operator=(Folder const&) = delete;
+  ~Folder() { fs::remove_all(path); }
+  void write(std::string const& name, std::string const& text) const {
+    std::ofstream(path / name) << text;
+  }
+};
+
+struct Result {
+  int code;
+  std::string out;
+  std::string err;
+  /// The text after "key": in the last line.
+  std::string json(std::string const& key) const {
+    std::size_t const begin = out.rfind("\"" + key + "\":");
+    REQUIRE_MESSAGE(begin != std::string::npos, err);
+    std::size_t const value = begin + key.size() + 3;
+    return out.substr(value, out.find_first_of(",}", value) - value);
+  }
+};
+
+/// Runs a small model in the folder. @param environment NAME=value, with a blank behind
+Result run(Folder const& folder, std::string const& flags, std::string const& environment = "") {
+  std::string const command =
+      "cd '" + folder.path.string() + "' && " + environment + "'" + ZERO_GPT2_PROGRAM +
+      "' --text text --layers 2 --width 16 --heads 2 --context 16 --json " + flags + " >out 2>err";
+  int const status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder.path / "out"),
+          read(folder.path / "err")};
+}
+std::string case_file(std::string const& name) {
+  return "--config '" ZERO_GPT2_CONFIG_CASES "/" + name + "' ";
+}
+
+constexpr char const* arguments =
+    R"({"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
+  "learning_rate": 0.01, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "weight_decay": 0.01,
+  "max_grad_norm": 1.0, "bf16": true, "warmup_steps": 1, "max_steps": 8})";
+
+TEST_CASE("the guide's configurations train with arguments, and are refused without") {
+  Folder const folder;
+  folder.write("args.json", arguments);
+  std::string hashes[4];
+  std::pair<char const*, char const*> const cases[] = {{"s01_seed_quick_auto.json", "0"},
+                                                       {"s02_seed_stage1.json", "1"},
+                                                       {"s03_seed_stage2.json", "2"},
+                                                       {"s06_seed_batch_auto.json", "0"}};
+  std::size_t i = 0;
+  for (auto const& [file, stage] : cases) {
+    CAPTURE(file);
+    Result const result =
+        run(folder, case_file(file) + "--arguments args.json --ranks 2 --reduce boundary");
+    REQUIRE_MESSAGE(result.code == 0, result.err);
+    CHECK(result.json("stage") == stage);
+    CHECK(result.json("steps") == "8");
+    CHECK(std::stod(result.json("last_loss")) < std::stod(result.json("first_loss")));
+    CHECK(result.json("planned_bytes") == result.json("measured_bytes"));
+    hashes[i++] = result.json("parameters_hash");
+    CHECK(run(folder, case_file(file) + "--ranks 2").code == 2);
+  }
+  CHECK(hashes[1] == hashes[2]);  // bf16 at stages 1 and 2, reduced at one moment
+  CHECK(hashes[0] != hashes[3]);  // with and without weight decay
+}
+
+TEST_CASE("bare fragments are refused, and a tier that is not built by name") {
+  Folder const folder;
+  folder.write("args.json", arguments);
+  for (auto const& entry : fs::directory_iterator(ZERO_GPT2_CONFIG_CASES "/fragments")) {
+    CAPTURE(entry.path().string());
+    Result const result = run(folder, "--config '" + entry.path().string() + "' --ranks 2");
+    CHECK(result.code == 2);
+    CHECK(result.err.find("train_micro_batch_size_per_gpu") != std::string::npos);
+  }
+  Result const offload =
+      run(folder, case_file("s04_seed_stage3_offload.json") + "--arguments args.json --ranks 2");
+  CHECK(offload.code == 2);
+  CHECK(offload.err.find("offload_optimizer.device: found \"cpu\"") != std::string::npos);
+}
+
+TEST_CASE("a configuration gives the bits of the flags that say the same") {
+  Folder const folder;
+  folder.write(
+      "c.json",
+      R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": true},
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.9, 0.99], "weight_decay": 0.1}},
+    "zero_optimization": {"stage": 3}})");
+  folder.write("args.json",
+               R"({"warmup_steps": 1, "max_steps": 10, "seed": 3, "lr_scheduler_type": "linear"})");
+  Result const file = run(folder, "--config c.json --arguments args.json --ranks 2");
+  REQUIRE_MESSAGE(file.code == 0, file.err);
+  Result const flags = run(folder,
+                           "--stage 3 --batch 2 --accumulation 2 --precision bf16 --lr 0.01 "
+                           "--steps 10 --seed 3 --ranks 2");
+  REQUIRE(flags.code == 0);
+  CHECK(file.json("parameters_hash") == flags.json("parameters_hash"));
+  CHECK(file.json("last_loss") == flags.json("last_loss"));
+  // Without an optimizer in it, and no arguments, optimizer and schedule are the program's own.
+  folder.write(
+      "d.json",
+      R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": true},
+    "zero_optimization": {"stage": 3}})");
+  Result const own = run(folder, "--config d.json --lr 0.01 --steps 10 --seed 3 --ranks 2");
+  REQUIRE_MESSAGE(own.code == 0, own.err);
+  CHECK(own.json("parameters_hash") == flags.json("parameters_hash"));
+}
+
+TEST_CASE(
+    "a configuration that accelerate names in the environment wins, with a warning that names "
+    "both") {
+  Folder const folder;
+  folder.write("c.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}})");
+  folder.write("d.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}})");
+  std::string const environment = "ACCELERATE_DEEPSPEED_CONFIG_FILE=d.json ";
+  CHECK(run(folder, "--ranks 2 --steps 1", environment).json("stage") == "2");
+  Result const both = run(folder, "--config c.json --ranks 2 --steps 1", environment);
+  CHECK(both.json("stage") == "2");
+  CHECK(both.err.find("c.json does not count beside what accelerate names in "
+                      "ACCELERATE_DEEPSPEED_CONFIG_FILE, d.json") != std::string::npos);
+}
+
+TEST_CASE("flags beside what a configuration decides are refused") {
+  Folder const folder;
+  folder.write("c.json",
+               R"({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW"}})");
+  folder.write("args.json", R"({"max_steps": 10, "seed": 3})");
+  for (std::string const flag :
+       {"--stage 1", "--batch 2", "--precision fp32", "--lr 1", "--bucket 1", "--optimizer lion"}) {
+    CAPTURE(flag);
+    Result const result = run(folder, "--config c.json " + flag);
+    CHECK(result.code == 2);
+    CHECK(result.err.find(flag.substr(0, flag.find(' ')) + " beside a configuration") !=
+          std::string::npos);
+  }
+  CHECK(run(folder, "--config c.json --arguments args.json --seed 4")
+            .err.find("the arguments say seed 3") != std::string::npos);
+  CHECK(run(folder, "--config c.json --arguments args.json --steps 4").err.find("max_steps 10") !=
+        std::string::npos);
+  CHECK(run(folder, "--arguments args.json").err.find("wants --config") != std::string::npos);
+  CHECK(run(folder, "--config none.json").code == 2);
+}
+
+}  // namespace
+
+#endif
