@@ -19,14 +19,10 @@ float gradient(int step, int rank, Index element) {
 
 Outcome run(Setup const& setup) {
   using Run = Outcome (*)(Setup const&);
-#if ZERO_TESTS_SANITIZED
-  Run const table[2][4] = {
-#else
-  Run const table[3][4] = {
-#endif
+  Run const table[][4] = {
     {run_as<0, 0>, run_as<0, 1>, run_as<0, 2>, run_as<0, 3>},
-    {run_as<1, 0>, run_as<1, 1>, run_as<1, 2>, run_as<1, 3>},
 #if !ZERO_TESTS_SANITIZED
+    {run_as<1, 0>, run_as<1, 1>, run_as<1, 2>, run_as<1, 3>},
     {run_as<2, 0>, run_as<2, 1>, run_as<2, 2>, run_as<2, 3>},
 #endif
   };

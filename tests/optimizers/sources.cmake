@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 set(sources run.cpp)
 foreach(device RANGE 2)
-  if(device EQUAL 2 AND ZERO_TESTS_LANE STREQUAL "sanitized")
-    continue() # AddressSanitizer already sees what the guarded device shows
+  if(device GREATER 0 AND ZERO_TESTS_LANE STREQUAL "sanitized")
+    continue() # their tenth: late streams are equivalence/'s, and what a guarded device shows AddressSanitizer sees
   endif()
   foreach(stage RANGE 3)
     set(part zero_test_optimizers_${device}_${stage})

@@ -88,6 +88,7 @@ TEST_CASE("every optimizer and storage: stages agree on the host, worlds 1 to 4"
   }
 }
 
+#if !ZERO_TESTS_SANITIZED
 TEST_CASE("every optimizer: stages agree on a device that runs work late") {
   for (AnyOptimizer const& optimizer : menu()) {
     for (Storage storage : {Storage::floats, Storage::all_short}) {
@@ -98,7 +99,6 @@ TEST_CASE("every optimizer: stages agree on a device that runs work late") {
   }
 }
 
-#if !ZERO_TESTS_SANITIZED
 TEST_CASE("every optimizer: stages agree on a device whose memory the host cannot touch") {
   for (AnyOptimizer const& optimizer : menu()) {
     for (Storage storage : {Storage::floats, Storage::all_short}) {
