@@ -9,6 +9,15 @@
 
 namespace zero::cuda {
 
+/// GPUs that this process sees, at least one.
+/// @throws InvalidArgument where there is none; Failure
+inline int visible_gpus() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (count < 1) throw InvalidArgument("cuda: this process sees no GPU; see CUDA_VISIBLE_DEVICES");
+  return count;
+}
+
 /// One GPU, for one rank. Made, it is the one that the calling thread's CUDA calls mean; a thread
 /// that uses several activates each before it enqueues on it.
 class Device {
@@ -21,8 +30,7 @@ class Device {
   /// @param ordinal of the GPU, as CUDA counts those that this process sees
   /// @throws InvalidArgument when there is no such GPU; Failure
   explicit Device(int ordinal = 0) {
-    int count = 0;
-    check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    int const count = visible_gpus();
     if (ordinal < 0 || ordinal >= count) {
       throw InvalidArgument("cuda::Device: GPU " + std::to_string(ordinal) +
                             "; this process sees " + std::to_string(count) + " of them, from 0");

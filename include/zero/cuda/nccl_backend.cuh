@@ -61,9 +61,7 @@ struct Nccl {
   static World from(Environment const& environment, LaunchOptions const& options) {
     auto const place = find_place(environment);
     if (!place) throw InvalidArgument("NCCL: no launcher has started this process");
-    int gpus = 0;
-    check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
-    int const ordinal = place->local_rank.value_or(place->rank) % gpus;
+    int const ordinal = place->local_rank.value_or(place->rank) % visible_gpus();
     auto const file = environment.find("ZERO_NCCL_ID_FILE");
     return World(
         file ? Bootstrap::file(std::string(*file), place->rank, place->size, options.timeout)

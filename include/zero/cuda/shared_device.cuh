@@ -171,8 +171,7 @@ struct SharedDeviceOn {
   ///   fail threw, while the others throw CommunicationError with its text
   template <class F>
   static void run(int ranks, F& f, LaunchOptions const& options) {
-    int gpus = 0;
-    check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+    int const gpus = visible_gpus();
     if (ranks > detail::most_ranks) {
       throw InvalidArgument("SharedDevice: " + std::to_string(ranks) + " ranks; at most " +
                             std::to_string(detail::most_ranks));
