@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The optimizers that gpt2 trains with, by name; each is a type of its own.
+// The optimizers that gpt2 trains with, by name.
 
 #include <gpt2/rate.hpp>
 #include <gpt2/settings.hpp>
 
 namespace gpt2 {
 
+/// Those that keep alike share a type, since every type is a trainer to compile, a stage, a
+/// precision and a communicator.
+template <class O>
+auto trained_as(O const& optimizer) {
+  if constexpr (O::num_states == 1) {
+    return zero::OneOf<zero::Lion, zero::Adagrad, zero::Sgd>(optimizer);
+  } else if constexpr (!zero::HasTrustRatio<O>) {
+    return zero::OneOf<zero::AdamW, zero::Adam>(optimizer);
+  } else {
+    return optimizer;
+  }
+}
+
 /// Calls f(optimizer) with the optimizer, rate and schedule that a configuration or the settings
-/// name. Rates that are
-/// not given are those with which the default model learns well.
+/// name. Rates that are not given are those with which the default model learns well.
 template <class F>
 void with_optimizer(Settings const& s, F f) {
-  if (s.configured) return std::visit(f, s.configured->optimizer);
+  if (s.configured)
+    return std::visit([&](auto const& o) { f(trained_as(o)); }, s.configured->optimizer);
   zero::LearningRate const schedule = rate_of(s);
   auto const call = [&](auto optimizer, double rate) {
     optimizer.lr = static_cast<float>(s.learning_rate.value_or(rate));
     optimizer.schedule = schedule;
-    f(optimizer);
+    f(trained_as(optimizer));
   };
   switch (s.optimizer) {
     case OptimizerName::adamw:

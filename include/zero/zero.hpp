@@ -28,6 +28,7 @@
 #include <zero/optim/lion.hpp>          // Lion
 #include <zero/optim/adagrad.hpp>       // Adagrad
 #include <zero/optim/sgd.hpp>           // Sgd, with momentum and Nesterov
+#include <zero/optim/one_of.hpp>        // one of these, chosen at run time
 #include <zero/optim/momentum.hpp>      // a momentum that cycles
 
 // What is known before anything is allocated.
