@@ -2,6 +2,8 @@
 #pragma once
 // The optimizers that gpt2 trains with, by name.
 
+#include <zero/optim/one_of.hpp>
+
 #include <gpt2/rate.hpp>
 #include <gpt2/settings.hpp>
 
