@@ -26,13 +26,12 @@ auto trained_as(O const& optimizer) {
 /// name. Rates that are not given are those with which the default model learns well.
 template <class F>
 void with_optimizer(Settings const& s, F f) {
-  if (s.configured)
-    return std::visit([&](auto const& o) { f(trained_as(o)); }, s.configured->optimizer);
+  if (s.configured) return std::visit(f, s.configured->optimizer);
   zero::LearningRate const schedule = rate_of(s);
   auto const call = [&](auto optimizer, double rate) {
     optimizer.lr = static_cast<float>(s.learning_rate.value_or(rate));
     optimizer.schedule = schedule;
-    f(trained_as(optimizer));
+    f(optimizer);
   };
   switch (s.optimizer) {
     case OptimizerName::adamw:

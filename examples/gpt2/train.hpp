@@ -205,12 +205,13 @@ Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* met
               zero::StopSignal const& stop) {
   Outcome outcome;
   zero::launch<typename Place::Backend>(settings.ranks, [&](auto communicator) {
-    with_optimizer(settings, [&]<class O>(O const& optimizer) {
+    auto const on_rank = [&]<class O>(O const& optimizer) {
       using Here = detail::Rank<Place, Sharding, PrecisionPolicy, decltype(communicator), O>;
       auto rank = std::make_unique<Here>(communicator, optimizer, settings, corpus);
       Outcome mine = rank->run(metrics, stop);
       if (communicator.rank() == 0) outcome = std::move(mine);
-    });
+    };
+    with_optimizer(settings, [&](auto const& named) { on_rank(trained_as(named)); });
   });
   return outcome;
 }
