@@ -5,6 +5,7 @@
 // rules are those of transformers' and accelerate's integration of DeepSpeed.
 
 #include <zero/config/training_arguments.hpp>
+#include <zero/config/values.hpp>
 
 #include <algorithm>
 #include <cmath>
