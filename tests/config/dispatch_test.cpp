@@ -299,12 +299,15 @@ TEST_CASE("every row of the tables of the loss scale") {
 TEST_CASE("OneCycle's momentum asks for an optimizer whose beta1 follows") {
   std::string const cycle =
       R"(, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_max_lr": 1}})";
-  CHECK(dispatched<Whole>(resolve(adamw + cycle)) == "0 fp32 an optimizer whose momentum cycles");
+  CHECK(dispatched<Whole>(resolve(adamw + cycle)) == "0 fp32 AdamW whose momentum cycles");
   CHECK(refusal([&] {
           dispatched<Menu<Sharded<0>, zero::Fp32, zero::AdamW>>(resolve(adamw + cycle));
         }) ==
-        "optimizer.type: found AdamW with OneCycle's cycle_momentum; expected what this program "
-        "compiles: AdamW");
+        "scheduler.params.cycle_momentum: found true beside optimizer.type AdamW; expected false: "
+        "this program compiles no momentum that cycles");
+  CHECK(refusal([&] { dispatched<Whole>(resolve(R"("optimizer": {"type": "Lion"})" + cycle)); }) ==
+        "optimizer.type: found Lion; expected what this program compiles: AdamW, AdamW whose "
+        "momentum cycles, SGD without momentum");
   // An optimizer without betas has none to cycle, as in DeepSpeed.
   CHECK(dispatched<Whole>(resolve(R"("optimizer": {"type": "SGD"})" + cycle)) ==
         "0 fp32 SGD without momentum");

@@ -51,10 +51,11 @@ struct Result {
   std::string out;
   std::string err;
 };
-Result run(Folder const& folder, std::string const& arguments, std::string const& input = "") {
+Result run(Folder const& folder, std::string const& arguments, std::string const& input = "",
+           std::string const& out = "out") {
   folder.write("input", input);
   std::string const command = "cd '" + folder.path.string() + "' && '" + ZERO_CONFIG_PROGRAM +
-                              "' " + arguments + " <input >out 2>err";
+                              "' " + arguments + " <input >" + out + " 2>err";
   int const status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder.path / "out"),
           read(folder.path / "err")};
@@ -131,6 +132,33 @@ TEST_CASE("check is strict unless it is told to be relaxed") {
   CHECK(strict.code == 2);
   CHECK(strict.err.starts_with("line 1, column 3: found #"));
   CHECK(run(folder, "check c.json --relaxed").code == 0);
+}
+
+TEST_CASE("problems of the arguments and of the file come together, each with its own path") {
+  Folder const folder;
+  folder.write("c.json", with(R"("gradient_clipping": "auto", "zero_optimization": {"stage": 9})"));
+  auto const said = [&](std::string const& arguments) {
+    folder.write("a.json", arguments);
+    Result const result = run(folder, "check c.json --arguments a.json");
+    CHECK(result.code == 2);
+    return lines(result.err);
+  };
+  std::vector<std::string> const wrong = said(R"({"max_grad_norm": -1})");
+  REQUIRE(wrong.size() == 2);
+  CHECK(wrong[0].starts_with("arguments.max_grad_norm: found -1"));
+  CHECK(wrong[1].starts_with("zero_optimization.stage: found 9"));
+  std::vector<std::string> const broken = said("{'a': 1}");
+  REQUIRE(broken.size() == 2);
+  CHECK(broken[0].starts_with("arguments, line 1, column 2: found '"));
+}
+
+TEST_CASE("output that does not arrive is code 2") {
+  if (!fs::exists("/dev/full")) return;
+  Folder const folder;
+  folder.write("c.json", with(""));
+  Result const result = run(folder, "check c.json", "", "/dev/full");
+  CHECK(result.code == 2);
+  CHECK(result.err.find("the output is cut short") != std::string::npos);
 }
 
 TEST_CASE("keys prints the table") {
@@ -286,6 +314,19 @@ TEST_CASE("init writes a configuration and accelerate's file, which check reads"
   // Empty answers take what is proposed.
   CHECK(run(folder, "init --json a.json --yaml a.yaml", "\n\n\n\n\n\n\n\n\n").code == 0);
   CHECK(run(folder, "init --json b.json --yaml b.yaml", "x\n0\n1\n").code == 2);  // the answers end
+  // Nothing is written where one of the two is there already.
+  CHECK(run(folder, "init --json new.json --yaml a.yaml", answers).code == 2);
+  CHECK(!fs::exists(folder.path / "new.json"));
+#ifdef ZERO_CONFIG_YAML
+  // A name that YAML would take for something else.
+  CHECK(run(folder, "init --json \"it's: #1.json\" --yaml odd.yaml", answers).code == 0);
+  Result const odd = run(folder, "check odd.yaml --arguments args.json");
+  CHECK_MESSAGE(odd.code == 0, odd.err);
+#endif
+  for (std::string const norm : {"inf", "nan", "-1", "1x"}) {
+    CAPTURE(norm);
+    CHECK(run(folder, "init --force", "1\n1\n0\n" + norm + "\nno\n").code == 2);
+  }
 }
 
 #ifdef ZERO_CONFIG_YAML
@@ -369,6 +410,18 @@ TEST_CASE("accelerate's files are judged as strictly") {
   refused(head + file + file, "twice");
   refused(head + "a: [1, 2\n", "line ");
   refused("", "found nothing");
+  refused(head + file + "---\n" + head, "found 2 documents in one file");
+  refused(head + "num_processes: !!str 4\n" + file, "num_processes: found \"4\"");
+  refused("[" + std::string(100'000, '['), "a.yaml, line 1");
+  refused(std::string(2'000'000, 'a'), "a.yaml: found 2000000 bytes");
+  refused(head + "deepspeed_config_file: \"ds.json\\0x\"\n", "deepspeed_config_file: found");
+  // The problems of both files at once; without a world the batch is not judged.
+  folder.write("bad.json", R"({"zero_optimization": {"stage": 9}})");
+  folder.write("a.yaml", head + "num_processes: none\ndeepspeed_config_file: bad.json\n");
+  Result const both = run(folder, "check a.yaml");
+  REQUIRE(lines(both.err).size() == 2);
+  CHECK(lines(both.err)[0].starts_with("num_processes: found \"none\""));
+  CHECK(lines(both.err)[1].starts_with("zero_optimization.stage: found 9"));
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
     std::string const n = std::to_string(i);

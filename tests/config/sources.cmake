@@ -10,3 +10,4 @@ if(DEFINED zero_yaml)
 endif()
 set(sanitized json_reader_test.cpp resolve_test.cpp) # what reads anything; tests/fuzz has more
 set(threads OFF)
+set(sanitized fitted_value_test.cpp json_reader_test.cpp load_config_test.cpp resolve_test.cpp) # what reads anything; tests/fuzz has more

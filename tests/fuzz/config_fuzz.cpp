@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a configuration, as arguments and, where yaml-cpp is there, as a file of accelerate,
-// strict and relaxed. What must hold: an answer, each problem on one line, and a configuration that
-// resolves again to itself.
+// strict and relaxed. What must hold: an answer, each problem on one line, and a configuration
+// whose schedule, loss scale and options the library takes.
 #include <zero/config.hpp>
 #if ZERO_CONFIG_YAML
 #include <zero/config/accelerate_file.hpp>
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,12 +38,22 @@ zero::TrainingArguments const& arguments() {
   return all;
 }
 
+zero::Units units() {
+  return {{.name = "a", .tensors = {{.name = "a.w", .shape = {100}}}},
+          {.name = "b", .tensors = {{.name = "b.w", .shape = {7, 3}}}}};
+}
+
 void load(std::string const& text, zero::TrainingArguments const* given, zero::JsonForm form) {
   try {
     zero::ResolvedConfig const config = zero::load_config(zero::ConfigText{text}, given, 4, form);
     require(config.train_batch_size ==
             config.train_micro_batch_size_per_gpu * config.gradient_accumulation_steps * 4);
     require(boost::json::parse(zero::json_text(config.json)).is_object());
+    // What is resolved can be started.
+    zero::ScheduleChoice const schedule = zero::schedule_of(config, 1e-3);
+    require(std::isfinite(schedule.lr * schedule.schedule.factor(1)));
+    zero::loss_scale_of(config);
+    zero::validate(zero::run_options(config, units()).options);
   } catch (zero::ConfigError const& e) {
     require(!e.problems.empty());
     check_problems(e.problems);

@@ -152,6 +152,32 @@ TEST_CASE(
                       "ACCELERATE_DEEPSPEED_CONFIG_FILE, d.json") != std::string::npos);
 }
 
+TEST_CASE("OneCycle trains where its momentum stays, and says so where it would cycle") {
+  Folder const folder;
+  auto const cycle = [&](std::string const& more, std::string const& optimizer) {
+    folder.write(
+        "c.json",
+        R"({"train_micro_batch_size_per_gpu": 2, "scheduler": {"type": "OneCycle", "params":
+      {"cycle_min_lr": 0.001, "cycle_max_lr": 0.01, "cycle_first_step_size": 4)" +
+            more + "}}" + optimizer + "}");
+    return run(folder, "--config c.json --ranks 2 --steps 8");
+  };
+  for (std::string const optimizer : {"", R"(, "optimizer": {"type": "AdamW"})"}) {
+    Result const still = cycle(R"(, "cycle_momentum": false)", optimizer);
+    REQUIRE_MESSAGE(still.code == 0, still.err);
+    CHECK(std::stod(still.json("last_loss")) < std::stod(still.json("first_loss")));
+    Result const moves = cycle("", optimizer);
+    CHECK(moves.code == 2);
+    CHECK_MESSAGE(
+        moves.err.find("scheduler.params.cycle_momentum: found true") != std::string::npos,
+        moves.err);
+    CHECK(moves.err.find("false: this program compiles no momentum that cycles") !=
+          std::string::npos);
+  }
+  // There is no beta1 to move in SGD.
+  CHECK(cycle("", R"(, "optimizer": {"type": "SGD"})").code == 0);
+}
+
 TEST_CASE("flags beside what a configuration decides are refused") {
   Folder const folder;
   folder.write("c.json",

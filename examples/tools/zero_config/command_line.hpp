@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,12 @@ using zero::Index;
 struct WrongCommand : zero::InvalidArgument {
   using zero::InvalidArgument::InvalidArgument;
 };
+
+/// A script must not take a part of the output for all of it.
+/// @throws WrongCommand where not everything that was printed has arrived
+inline void require_printed(std::ostream& out) {
+  if (!out.flush()) throw WrongCommand("zero-config: the output is cut short");
+}
 
 /// An option of a command: `--name VALUE`, or `--name` alone.
 struct Option {

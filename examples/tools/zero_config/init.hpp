@@ -7,6 +7,7 @@
 
 #include <zero_config/command_line.hpp>
 
+#include <cmath>
 #include <fstream>
 #include <iostream>
 
@@ -63,13 +64,23 @@ class Questions {
   bool ended_ = false;
 };
 
-inline void write_new(std::string const& path, std::string const& text, bool force) {
+inline void judge_new(std::string const& path, bool force) {
   if (!force && std::ifstream(path).is_open())
     throw WrongCommand("zero-config init: " + path + " is there already; --force writes over it");
+}
+
+inline void write(std::string const& path, std::string const& text) {
   std::ofstream out(path);
   out << text << std::flush;
   if (!out) throw WrongCommand("zero-config init: " + path + " cannot be written");
   std::cerr << "wrote " << path << "\n";
+}
+
+/// A text as YAML takes it, whatever is in it.
+inline std::string quoted_yaml(std::string const& text) {
+  std::string quoted = "'";
+  for (char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
 }
 
 /// What is not asked stands as "auto": the arguments say it.
@@ -78,6 +89,7 @@ inline int init(std::span<char const* const> arguments) {
                          {{"json", "FILE.json"}, {"yaml", "FILE.yaml"}, {"force", ""}});
   std::string const json_file = line.has("json") ? line.text("json") : "ds_config.json";
   std::string const yaml_file = line.has("yaml") ? line.text("yaml") : "accelerate.yaml";
+  for (std::string const& file : {json_file, yaml_file}) judge_new(file, line.has("force"));
   Questions ask(std::cin);
   Index const machines = ask.number("How many machines?", 1, 100000, 1);
   Index const rank = machines > 1 ? ask.number("The rank of this machine?", 0, machines - 1, 0) : 0;
@@ -114,20 +126,20 @@ inline int init(std::span<char const* const> arguments) {
   } else {
     double norm = 0;
     auto const [end, error] = std::from_chars(clip.data(), clip.data() + clip.size(), norm);
-    if (error != std::errc() || end != clip.data() + clip.size() || !(norm >= 0))
+    if (error != std::errc() || end != clip.data() + clip.size() || !(norm >= 0) ||
+        std::isinf(norm))
       throw WrongCommand("zero-config init: '" + clip + "' is no norm");
     config["gradient_clipping"] = norm;
   }
   if (precision != "no") config[precision] = boost::json::object{{"enabled", true}};
   config["zero_optimization"] = std::move(zero_section);
-  write_new(json_file, zero::json_text(config) + "\n", line.has("force"));
-  write_new(yaml_file,
-            "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\ndeepspeed_config:\n"
-            "  deepspeed_config_file: " +
-                json_file + "\nmachine_rank: " + std::to_string(rank) + "\nnum_machines: " +
-                std::to_string(machines) + "\nnum_processes: " + std::to_string(processes) +
-                "\nmixed_precision: '" + precision + "'\n",
-            line.has("force"));
+  write(json_file, zero::json_text(config) + "\n");
+  write(yaml_file,
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\ndeepspeed_config:\n"
+        "  deepspeed_config_file: " +
+            quoted_yaml(json_file) + "\nmachine_rank: " + std::to_string(rank) +
+            "\nnum_machines: " + std::to_string(machines) + "\nnum_processes: " +
+            std::to_string(processes) + "\nmixed_precision: '" + precision + "'\n");
   return 0;
 }
 

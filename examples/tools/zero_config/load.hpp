@@ -23,24 +23,19 @@ inline std::vector<Option> loading_options(std::vector<Option> more = {}) {
 /// @throws zero::ConfigError, WrongCommand
 inline zero::ResolvedConfig load(CommandLine const& line) {
   auto const form = line.has("relaxed") ? zero::JsonForm::relaxed : zero::JsonForm::strict;
-  std::optional<zero::TrainingArguments> arguments;
-  if (line.has("arguments")) {
-    zero::LoadedArguments loaded =
-        zero::load_arguments(zero::ConfigFile{line.text("arguments")}, form);
-    for (std::string const& warning : loaded.warnings) std::cerr << "warning: " << warning << "\n";
-    arguments = std::move(loaded.arguments);
-  }
-  zero::TrainingArguments const* const given = arguments ? &*arguments : nullptr;
+  zero::JudgedArguments arguments{zero::TrainingArguments{}, {}};  // which say nothing
+  if (line.has("arguments"))
+    arguments = zero::judge_arguments(zero::ConfigFile{line.text("arguments")}, form);
   std::optional<Index> const world = line.number("world", 1, Index{1} << 30);
   zero::ConfigFile const file{line.file()};
 #if ZERO_CONFIG_YAML
   std::string const extension = file.path.extension().string();
   bool const accelerate = extension == ".yaml" || extension == ".yml";
   zero::ResolvedConfig config =
-      accelerate ? zero::load_accelerate_file(file.path, given, world.value_or(0), form)
-                 : zero::load_config(file, given, world.value_or(1), form);
+      accelerate ? zero::load_accelerate_file(file.path, arguments, world.value_or(0), form)
+                 : zero::load_config(file, arguments, world.value_or(1), form);
 #else
-  zero::ResolvedConfig config = zero::load_config(file, given, world.value_or(1), form);
+  zero::ResolvedConfig config = zero::load_config(file, arguments, world.value_or(1), form);
 #endif
   for (std::string const& warning : config.warnings) std::cerr << "warning: " << warning << "\n";
   return config;

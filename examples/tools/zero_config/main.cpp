@@ -54,7 +54,9 @@ int run(std::span<char const* const> arguments) {
 
 int main(int count, char** arguments) {
   try {
-    return zero_config::run({arguments + 1, static_cast<std::size_t>(count - 1)});
+    int const code = zero_config::run({arguments + 1, static_cast<std::size_t>(count - 1)});
+    zero_config::require_printed(std::cout);
+    return code;
   } catch (zero::ConfigError const& e) {  // one line a problem
     std::cerr << e.what() << "\n";
   } catch (std::exception const& e) {

@@ -5,8 +5,10 @@
 
 #include <zero/config/load_config.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace zero {
 
@@ -105,7 +107,7 @@ inline void judge_accelerate(boost::json::object const& object, std::string cons
     bool const no = name == "mixed_precision" && given.is_bool() && !given.get_bool();
     std::optional<boost::json::value> const fit = no ? boost::json::value("no") : fitted(given, *k);
     if (!fit) {
-      findings.refuse(path, quoted_json(given), expected_text(*k));
+      findings.refuse(path, quoted_json(given), expected_instead_of(given, *k));
     } else if (k->status == KeyStatus::accepted) {
       findings.warn(path + ": accepted without effect: " + std::string(k->what));
     } else if (k->type == KeyType::section) {
@@ -210,7 +212,7 @@ inline AccelerateConfig read_accelerate(boost::json::object const& file,
 /// @param arguments as load_config; their `deepspeed` does not count beside accelerate's file,
 /// which one warning says; what they leave open of the precision, mixed_precision says
 /// @param world 0: accelerate's; another that differs from it is refused
-/// @param findings what reading it has found
+/// @param findings what reading it and the arguments has found
 /// @throws ConfigError with every problem
 inline ResolvedConfig load_accelerate(AccelerateConfig const& accelerate,
                                       TrainingArguments const* arguments, Index world,
@@ -218,9 +220,11 @@ inline ResolvedConfig load_accelerate(AccelerateConfig const& accelerate,
   if (world != 0 && world != accelerate.num_processes)
     findings.refuse("num_processes", std::to_string(accelerate.num_processes),
                     std::to_string(world) + ", the world that was given");
-  findings.raise();
+  // Problems of the arguments alone leave enough to resolve with.
+  bool const is_whole = std::ranges::all_of(
+      findings.problems(), [](Problem const& p) { return p.path.starts_with("arguments."); });
   std::optional<TrainingArguments> told;
-  if (arguments != nullptr) told = *arguments;
+  if (arguments != nullptr) told = read_arguments(arguments_json(*arguments), findings);
   if (accelerate.mixed_precision) {
     if (!told) told.emplace();
     bool const says = told->fp16 || told->bf16;
@@ -232,16 +236,16 @@ inline ResolvedConfig load_accelerate(AccelerateConfig const& accelerate,
   auto const* const file = std::get_if<ConfigFile>(&accelerate.source);
   std::string const ours =
       file != nullptr ? file->path.string() : "the settings of accelerate's file";
-  if (told && told->deepspeed && *told->deepspeed != ours) {
-    findings.warn("arguments.deepspeed: " + *told->deepspeed +
-                  " does not count beside accelerate's file; read is " + ours);
+  if (told && told->deepspeed) {
+    if (std::filesystem::path(*told->deepspeed).lexically_normal() !=
+        std::filesystem::path(ours).lexically_normal())
+      findings.warn("arguments.deepspeed: " + *told->deepspeed +
+                    " does not count beside accelerate's file; read is " + ours);
     told->deepspeed.reset();
   }
-  ResolvedConfig config =
-      load_config(accelerate.source, told ? &*told : nullptr, accelerate.num_processes, form);
-  config.warnings.insert(config.warnings.begin(), findings.warnings().begin(),
-                         findings.warnings().end());
-  return config;
+  return detail::resolve(accelerate.source,
+                         {told ? &*told : nullptr, accelerate.num_processes, form, is_whole},
+                         std::move(findings));
 }
 
 }  // namespace zero

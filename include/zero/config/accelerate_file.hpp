@@ -10,6 +10,8 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace zero {
 
@@ -62,7 +64,8 @@ class YamlToJson {
   /// The plain scalars of YAML 1.1 that accelerate's own writer and people use.
   static boost::json::value scalar(YAML::Node const& node) {
     std::string const& text = node.Scalar();
-    if (node.Tag() == "!") return boost::json::string(text);  // in quotes
+    if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str")  // in quotes, or !!str
+      return boost::json::string(text);
     if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL")
       return nullptr;
     for (char const* word : {"true", "True", "TRUE", "yes", "Yes", "on", "On"}) {
@@ -92,40 +95,61 @@ class YamlToJson {
 }  // namespace detail
 
 /// Reads YAML text as one JSON object; nothing where it is none, which `findings` says.
-inline std::optional<boost::json::object> read_yaml(std::string const& text, Findings& findings) {
+/// @param text whole
+/// @param findings gets problems
+/// @param name of the file, in the paths of problems
+inline std::optional<boost::json::object> read_yaml(std::string const& text, Findings& findings,
+                                                    std::string const& name = "the file") {
   constexpr std::size_t longest = std::size_t{1} << 20;
   if (text.size() > longest) {
-    findings.refuse("the file", std::to_string(text.size()) + " bytes",
+    findings.refuse(name, std::to_string(text.size()) + " bytes",
                     "at most " + std::to_string(longest));
     return std::nullopt;
   }
   try {
-    boost::json::value value = detail::YamlToJson(findings)(YAML::Load(text), "", 0);
+    std::vector<YAML::Node> const documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      findings.refuse(name, std::to_string(documents.size()) + " documents in one file",
+                      "one: none of them may win silently");
+      return std::nullopt;
+    }
+    boost::json::value value;
+    if (!documents.empty()) value = detail::YamlToJson(findings)(documents.front(), "", 0);
     if (value.is_object()) return std::move(value.get_object());
-    findings.refuse("the file", value.is_null() ? "nothing" : "no map",
-                    "what accelerate config writes");
+    findings.refuse(name, value.is_null() ? "nothing" : "no map", "what accelerate config writes");
   } catch (YAML::Exception const& e) {
-    findings.refuse(
-        "line " + std::to_string(e.mark.line + 1) + ", column " + std::to_string(e.mark.column + 1),
-        e.msg, "YAML");
+    findings.refuse(name + ", line " + std::to_string(e.mark.line + 1) + ", column " +
+                        std::to_string(e.mark.column + 1),
+                    e.msg, "YAML");
   }
   return std::nullopt;
 }
 
 /// Resolves the configuration of a file that `accelerate config` has written.
 /// @param path of the YAML
-/// @param arguments,world as load_accelerate
+/// @param arguments as load_config
+/// @param world as load_accelerate
 /// @param form of the DeepSpeed file
 /// @throws ConfigError with every problem
 inline ResolvedConfig load_accelerate_file(std::filesystem::path const& path,
-                                           TrainingArguments const* arguments = nullptr,
-                                           Index world = 0, JsonForm form = JsonForm::strict) {
-  Findings findings;
+                                           JudgedArguments const& arguments, Index world = 0,
+                                           JsonForm form = JsonForm::strict) {
+  Findings findings = arguments.findings;
   auto const text = detail::read_config_file(path, findings);
-  auto const object = text ? read_yaml(*text, findings) : std::nullopt;
+  auto const object = text ? read_yaml(*text, findings, path.string()) : std::nullopt;
   if (!object) findings.raise();
   AccelerateConfig const accelerate = read_accelerate(*object, path.parent_path(), findings);
-  return load_accelerate(accelerate, arguments, world, form, std::move(findings));
+  return load_accelerate(accelerate, arguments.arguments ? &*arguments.arguments : nullptr, world,
+                         form, std::move(findings));
+}
+/// With arguments of a program's own, or none.
+inline ResolvedConfig load_accelerate_file(std::filesystem::path const& path,
+                                           TrainingArguments const* arguments = nullptr,
+                                           Index world = 0, JsonForm form = JsonForm::strict) {
+  JudgedArguments judged;
+  if (arguments != nullptr)
+    judged.arguments = read_arguments(arguments_json(*arguments), judged.findings);
+  return load_accelerate_file(path, judged, world, form);
 }
 
 }  // namespace zero

@@ -5,7 +5,9 @@
 // rules are those of transformers' and accelerate's integration of DeepSpeed.
 
 #include <zero/config/training_arguments.hpp>
+#include <zero/config/values.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -19,6 +21,15 @@ struct ArgumentSays {
   std::optional<boost::json::value> value{};
   std::string names;  ///< of the arguments that say it, for messages
 };
+
+/// Whether one of the arguments in `names` was refused: that it says nothing now is no second
+/// problem.
+inline bool refused_argument_in(Findings const& findings, std::string const& names) {
+  std::string const prefix = "arguments.";
+  return std::ranges::any_of(findings.problems(), [&](Problem const& p) {
+    return p.path.starts_with(prefix) && names.find(p.path.substr(prefix.size())) != names.npos;
+  });
+}
 
 /// Updates of a run as transformers counts them: an epoch has ceil(ceil(samples / (micro-batch x
 /// world)) / accumulation) updates, at least one; epochs times that is rounded up.

@@ -3,6 +3,7 @@
 // The three batch sizes and the world: what is missing follows, and the equality always holds.
 
 #include <zero/config/training_arguments.hpp>
+#include <zero/config/values.hpp>
 
 #include <limits>
 

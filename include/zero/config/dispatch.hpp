@@ -74,6 +74,12 @@ std::string names_of(Types<T...>, Name name) {
   return all.empty() ? "none" : all;
 }
 
+/// Whether one of them is what the section means, whatever becomes of its momentum.
+template <class... O>
+bool any_takes(Types<O...>, MenuChoice const& optimizer) {
+  return (FromConfig<O>::takes(optimizer) || ...);
+}
+
 template <class S>
 int stage_of() {
   return int{S::shards_optimizer} + int{S::shards_gradients} + int{S::shards_parameters};
@@ -183,11 +189,14 @@ decltype(auto) dispatch(ResolvedConfig const& config, F&& f) {
           return f(sharding, precision, FromConfig<O>::make(*config.optimizer, schedule));
         },
         [&] {
-          detail::refuse_choice(
-              "optimizer.type",
-              config.optimizer->type + (cycles ? " with OneCycle's cycle_momentum" : ""),
-              detail::names_of(Optimizers{},
-                               []<class O>(std::type_identity<O>) { return FromConfig<O>::name; }));
+          if (cycles && detail::any_takes(Optimizers{}, *config.optimizer))
+            throw ConfigError({{"scheduler.params.cycle_momentum",
+                                "true beside optimizer.type " + config.optimizer->type,
+                                "false: this program compiles no momentum that cycles"}});
+          detail::refuse_choice("optimizer.type", config.optimizer->type,
+                                detail::names_of(Optimizers{}, []<class O>(std::type_identity<O>) {
+                                  return FromConfig<O>::name;
+                                }));
         });
   });
 }

@@ -11,6 +11,8 @@
 #include <zero/optim/lion.hpp>
 #include <zero/optim/sgd.hpp>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -152,10 +154,25 @@ struct FromConfig<Sgd> {
   }
 };
 
+namespace detail {
+
+/// "AdamW whose momentum cycles", as static characters.
+template <class O>
+inline constexpr auto cycled_name = [] {
+  constexpr std::string_view inner = FromConfig<O>::name;
+  constexpr std::string_view rest = " whose momentum cycles";
+  std::array<char, inner.size() + rest.size()> text{};
+  std::copy(rest.begin(), rest.end(), std::copy(inner.begin(), inner.end(), text.begin()));
+  return text;
+}();
+
+}  // namespace detail
+
 /// Where OneCycle moves the momentum, the optimizer's beta1 follows and beta2 is 0.99.
 template <class O>
 struct FromConfig<CycledMomentum<O>> {
-  static constexpr std::string_view name = "an optimizer whose momentum cycles";  ///< in messages
+  static constexpr std::string_view name{detail::cycled_name<O>.data(),
+                                         detail::cycled_name<O>.size()};  ///< in messages
   /// As the optimizer without.
   static bool takes(MenuChoice const& c) { return FromConfig<O>::takes(c); }
   /// As the optimizer without, and its momentum. @pre the schedule has one

@@ -180,9 +180,10 @@ struct JsonHandler {
     part.append(text.data(), text.size());
     double exact = value;
     auto const read = std::from_chars(part.data(), part.data() + part.size(), exact);
+    bool const is_0 = part.find_first_of("123456789") >= part.find_first_of("eE");
     part.clear();
     if (read.ec == std::errc()) value = exact;
-    if (!std::isfinite(value)) {
+    if (!std::isfinite(value) || (value == 0 && !is_0)) {
       code = boost::json::error::exponent_overflow;
       return false;
     }
@@ -276,12 +277,18 @@ class JsonFault {
 
 /// Reads one JSON object. What is wrong is added to `findings`: the first fault of a text that is
 /// no JSON, or every key that stands twice.
+/// @param text whole
+/// @param form of it
+/// @param findings gets problems
+/// @param what the text is, in the paths of problems, where it is not the configuration
 /// @return nothing where the text is no JSON object, or a key stands twice: neither its first nor
 /// its last value may win
 inline std::optional<boost::json::object> read_json(std::string_view text, JsonForm form,
-                                                    Findings& findings) {
+                                                    Findings& findings,
+                                                    std::string const& what = {}) {
+  std::string const whole = what.empty() ? "the configuration" : what;
   if (text.size() > max_config_bytes) {
-    findings.refuse("the configuration", std::to_string(text.size()) + " bytes",
+    findings.refuse(whole, std::to_string(text.size()) + " bytes",
                     "at most " + std::to_string(max_config_bytes));
     return std::nullopt;
   }
@@ -297,17 +304,16 @@ inline std::optional<boost::json::object> read_json(std::string_view text, JsonF
   if (!code && end < read.size()) code = boost::json::error::extra_data;
   if (code) {
     Problem const p = detail::JsonFault(read, end, code).problem();
-    findings.refuse(p.path, p.found, p.expected);
+    findings.refuse(what.empty() ? p.path : what + ", " + p.path, p.found, p.expected);
     return std::nullopt;
   }
   for (std::string const& path : parser.handler().duplicates)
-    findings.refuse(path, "this key twice in one object",
+    findings.refuse(what.empty() ? path : what + "." + path, "this key twice in one object",
                     "it once: neither value may win silently");
   if (!parser.handler().duplicates.empty()) return std::nullopt;
   boost::json::value value = parser.handler().values.release();
   if (!value.is_object()) {
-    findings.refuse("the configuration", value.is_array() ? "a list" : "a single value",
-                    "a JSON object");
+    findings.refuse(whole, value.is_array() ? "a list" : "a single value", "a JSON object");
     return std::nullopt;
   }
   return std::move(value.get_object());

@@ -51,6 +51,34 @@ inline void write_json(boost::json::value const& value, std::string_view indent,
   }
 }
 
+/// On one line; no more is begun once there are `enough` bytes.
+inline void write_line(boost::json::value const& value, std::size_t enough, std::string& out) {
+  char const* comma = "";
+  if (value.is_double()) {
+    out += json_number(value.get_double());
+  } else if (value.is_object()) {
+    out += "{";
+    for (auto const& member : value.get_object()) {
+      if (out.size() > enough) return;
+      out += comma + boost::json::serialize(boost::json::string(member.key())) + ": ";
+      write_line(member.value(), enough, out);
+      comma = ", ";
+    }
+    out += "}";
+  } else if (value.is_array()) {
+    out += "[";
+    for (boost::json::value const& element : value.get_array()) {
+      if (out.size() > enough) return;
+      out += comma;
+      write_line(element, enough, out);
+      comma = ", ";
+    }
+    out += "]";
+  } else {
+    out += boost::json::serialize(value);
+  }
+}
+
 }  // namespace detail
 
 /// The value as text over several lines, without an end of line. Strict readers take it where every
@@ -64,8 +92,8 @@ inline std::string json_text(boost::json::value const& value) {
 /// The value as a message quotes it: on one line, cut where it is long.
 inline std::string quoted_json(boost::json::value const& value) {
   constexpr std::size_t longest = 80;
-  std::string text =
-      value.is_double() ? detail::json_number(value.get_double()) : boost::json::serialize(value);
+  std::string text;
+  detail::write_line(value, longest, text);
   if (text.size() <= longest) return text;
   std::size_t end = longest;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)

@@ -3,150 +3,18 @@
 // Each key of a configuration against its row of the tables: known, of the right type, in range,
 // not another system's. What keys mean together is not judged here.
 
-#include <zero/config/json_text.hpp>
+#include <zero/config/fitted_value.hpp>
 #include <zero/config/problem.hpp>
 #include <zero/config/values.hpp>
 
-#include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace zero {
 
 namespace detail {
-
-inline std::string words_text(std::string_view words) {
-  std::string text = "one of ";
-  for (char c : words) text += c == ' ' ? std::string(", ") : std::string(1, c);
-  return text;
-}
-
-/// The word of the list that is `word` but for capital letters; "" where there is none.
-inline std::string_view same_word(std::string_view word, std::string_view list) {
-  auto const lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  while (!list.empty()) {
-    std::size_t const end = list.find(' ');
-    std::string_view const candidate = list.substr(0, end);
-    if (std::equal(candidate.begin(), candidate.end(), word.begin(), word.end(),
-                   [&](char a, char b) { return lower(a) == lower(b); }))
-      return candidate;
-    list = end == std::string_view::npos ? std::string_view() : list.substr(end + 1);
-  }
-  return {};
-}
-
-inline std::string plain_number(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15
-             ? std::to_string(static_cast<Index>(value))
-             : json_number(value);
-}
-
-/// What the row takes, in words.
-inline std::string expected_text(Key const& k) {
-  auto const range = [&] {
-    bool const low = std::isfinite(k.low);
-    bool const high = std::isfinite(k.high);
-    std::string const of = k.unit.empty() ? "" : " of " + std::string(k.unit);
-    if (low && high && !k.below_high && !k.above_low)
-      return of + " from " + plain_number(k.low) + " to " + plain_number(k.high);
-    std::string text = of;
-    if (low) text += (k.above_low ? ", above " : ", at least ") + plain_number(k.low);
-    if (high) text += (k.below_high ? ", below " : ", at most ") + plain_number(k.high);
-    return text;
-  };
-  switch (k.type) {
-    case KeyType::boolean:
-      return "true or false";
-    case KeyType::whole:
-      return "a whole number" + range();
-    case KeyType::number:
-      return "a number" + range();
-    case KeyType::text:
-      return "text";
-    case KeyType::choice:
-      return words_text(k.choices);
-    case KeyType::pair:
-      return "a list of two numbers" + range();
-    case KeyType::list:
-      return "a list";
-    case KeyType::section:
-      return "an object";
-    default:
-      return "a value";
-  }
-}
-
-/// The number that a JSON value is, true and false excluded.
-inline std::optional<double> number_in(boost::json::value const& v) {
-  if (v.is_int64()) return static_cast<double>(v.get_int64());
-  if (v.is_uint64()) return static_cast<double>(v.get_uint64());
-  if (v.is_double() && std::isfinite(v.get_double())) return v.get_double();
-  return std::nullopt;
-}
-
-inline bool in_range(double value, Key const& k) {
-  bool const low = k.above_low ? value > k.low : value >= k.low;
-  return low && (k.below_high ? value < k.high : value <= k.high);
-}
-
-/// The value as the row stores it: whole numbers as int64, others as double; nothing where it does
-/// not fit the row.
-inline std::optional<boost::json::value> fitted(boost::json::value const& v, Key const& k) {
-  std::optional<double> const number = number_in(v);
-  switch (k.type) {
-    case KeyType::boolean:
-      return v.is_bool() ? std::optional(v) : std::nullopt;
-    case KeyType::whole: {
-      // 2^63 is the first double that is no Index.
-      bool const fits = v.is_int64() || (number && std::abs(*number) < 0x1p63);
-      if (!number || *number != std::floor(*number) || !fits) return std::nullopt;
-      Index const n = v.is_int64() ? v.get_int64() : static_cast<Index>(*number);
-      return in_range(*number, k) ? std::optional<boost::json::value>(n) : std::nullopt;
-    }
-    case KeyType::number:
-      return number && in_range(*number, k) ? std::optional<boost::json::value>(*number)
-                                            : std::nullopt;
-    case KeyType::text:
-      return v.is_string() && !v.get_string().empty() ? std::optional(v) : std::nullopt;
-    case KeyType::choice: {
-      bool const word =
-          v.is_string() && !v.get_string().empty() &&
-          same_word(v.get_string().c_str(), k.choices) == std::string_view(v.get_string().c_str());
-      return word ? std::optional(v) : std::nullopt;
-    }
-    case KeyType::pair: {
-      if (!v.is_array() || v.get_array().size() != 2) return std::nullopt;
-      boost::json::array pair;
-      for (boost::json::value const& e : v.get_array()) {
-        std::optional<double> const x = number_in(e);
-        if (!x || !in_range(*x, k)) return std::nullopt;
-        pair.emplace_back(*x);
-      }
-      return pair;
-    }
-    case KeyType::list:
-      return v.is_array() ? std::optional(v) : std::nullopt;
-    case KeyType::section:
-      return v.is_object() ? std::optional(v) : std::nullopt;
-    default:
-      return v;
-  }
-}
-
-/// Equal as numbers, whatever their JSON types, else equal.
-inline bool same_value(boost::json::value const& a, boost::json::value const& b) {
-  std::optional<double> const x = number_in(a);
-  std::optional<double> const y = number_in(b);
-  if (x && y) return *x == *y;
-  if (a.is_array() && b.is_array() && a.get_array().size() == b.get_array().size()) {
-    for (std::size_t i = 0; i < a.get_array().size(); ++i) {
-      if (!same_value(a.get_array()[i], b.get_array()[i])) return false;
-    }
-    return true;
-  }
-  return a == b;
-}
 
 /// One walk over a configuration.
 class Judge {
@@ -194,7 +62,7 @@ class Judge {
       bool const optional_section =
           k->type == KeyType::section &&
           (k->path.starts_with("zero_optimization.") || path == "optimizer" || path == "scheduler");
-      if (!k->may_be_null() && !optional_section) refuse(spelled, value, *k, "");
+      if (!k->may_be_null() && !optional_section) refuse(spelled, value, *k);
       return;
     }
     if (path == "optimizer" || path == "scheduler") return menu(path, value);
@@ -206,7 +74,7 @@ class Judge {
 
   void inside(std::string const& spelled, std::string const& path, Json const& value, Key const& k,
               std::string_view type) {
-    if (!value.is_object()) return refuse(spelled, value, k, "");
+    if (!value.is_object()) return refuse(spelled, value, k);
     if (k.status == KeyStatus::accepted) accept(spelled, k);
     if (k.status != KeyStatus::refused) {
       values_.set(path, boost::json::object(), "file");
@@ -223,11 +91,8 @@ class Judge {
   }
 
   void leaf(std::string const& spelled, std::string const& path, Json const& value, Key const& k) {
-    if (value.is_string() && value.get_string() == "auto" && k.type != KeyType::text) {
-      if (k.automatic != Auto::none) return values_.set_automatic(path);
-      values_.set_wrong(path);
-      return refuse(spelled, value, k, ": there is no rule for \"auto\" here");
-    }
+    if (value.is_string() && value.get_string() == "auto" && k.automatic != Auto::none)
+      return values_.set_automatic(path);
     if (k.status == KeyStatus::refused) {
       if (!same_value(value, boost::json::parse(k.fallback)))
         findings_.refuse(spelled, quoted_json(value), neutral(k) + ": " + std::string(k.what));
@@ -236,8 +101,7 @@ class Judge {
     std::optional<Json> fit = fitted(value, k);
     if (!fit) {
       values_.set_wrong(path);
-      return refuse(spelled, value, k,
-                    value.is_string() && k.type != KeyType::choice ? ", not in quotes" : "");
+      return refuse(spelled, value, k);
     }
     if (k.status == KeyStatus::accepted) accept(spelled, k);
     values_.set(path, std::move(*fit), "file");
@@ -246,9 +110,8 @@ class Judge {
   static std::string neutral(Key const& k) {
     return k.fallback == "null" || k.fallback == "{}" ? "it absent" : std::string(k.fallback);
   }
-  void refuse(std::string const& path, Json const& value, Key const& k,
-              std::string const& besides) {
-    findings_.refuse(path, quoted_json(value), expected_text(k) + besides);
+  void refuse(std::string const& path, Json const& value, Key const& k) {
+    findings_.refuse(path, quoted_json(value), expected_instead_of(value, k));
   }
   void accept(std::string const& path, Key const& k) {
     findings_.warn(path + ": accepted without effect: " + std::string(k.what));
@@ -263,7 +126,7 @@ class Judge {
 
   /// Off, its inside is not judged.
   void foreign(std::string const& path, Json const& value, Key const& k) {
-    if (!value.is_object()) return refuse(path, value, k, "");
+    if (!value.is_object()) return refuse(path, value, k);
     boost::json::value const* const enabled = value.get_object().if_contains("enabled");
     if (enabled == nullptr || (enabled->is_bool() && !enabled->get_bool())) return;
     if (!enabled->is_bool()) {
@@ -279,7 +142,7 @@ class Judge {
           findings_.refuse(name, "a key that is not known", expected_instead(name));
         } else if (!(member.value().is_null() && row->may_be_null()) &&
                    !fitted(member.value(), *row)) {
-          refuse(name, member.value(), *row, "");
+          refuse(name, member.value(), *row);
         }
       }
     }
@@ -301,8 +164,8 @@ class Judge {
     } else if (!type->is_string()) {
       findings_.refuse(path + ".type", quoted_json(*type), words_text(types));
     } else {
-      known = same_word(type->get_string().c_str(), types);
-      if (known.empty()) unknown_type(path, type->get_string().c_str(), types);
+      known = same_word(text_of(*type), types);
+      if (known.empty()) unknown_type(path, text_of(*type), types);
     }
     if (known.empty()) values_.set_wrong(path);
     (optimizer ? values_.optimizer_type : values_.scheduler_type) = known;
@@ -317,10 +180,10 @@ class Judge {
       }
     }
   }
-  void unknown_type(std::string const& path, std::string const& type, std::string_view types) {
+  void unknown_type(std::string const& path, std::string_view type, std::string_view types) {
     std::string expected = words_text(types);
     if (!same_word(type, keys::foreign_optimizer_types).empty() && path == "optimizer") {
-      expected += ": " + type + " is not built here";
+      expected += ": " + std::string(type) + " is not built here";
     } else if (std::string_view const near = nearest_word(type, types); !near.empty()) {
       expected += "; nearest is " + std::string(near);
     }

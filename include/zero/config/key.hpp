@@ -3,11 +3,16 @@
 // What the library knows of one key of a DeepSpeed configuration: its type, its default and what
 // becomes of it. The tables are made of these; nothing else in the room decides about a key.
 
+#include <zero/core/argument.hpp>
+
 #include <limits>
 #include <string>
 #include <string_view>
 
 namespace zero {
+
+/// Most updates that a number may count: as many as a double tells apart.
+inline constexpr double most_updates = static_cast<double>(max_count);
 
 /// What a key may hold.
 enum class KeyType { boolean, whole, number, text, choice, pair, list, section, anything };

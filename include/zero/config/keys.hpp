@@ -69,6 +69,13 @@ namespace detail {
 /// A key that is longer resembles none.
 inline constexpr std::size_t longest_name = 100;
 
+/// Edits from which on a word no longer resembles another: a third of its letters, at least two,
+/// and never all of them.
+constexpr std::size_t too_many_edits(std::string_view word) {
+  return std::min(std::max<std::size_t>(2, word.size() / 3) + 1,
+                  std::max<std::size_t>(1, word.size()));
+}
+
 }  // namespace detail
 
 /// The word of the list, separated by blanks, that is nearest to `word`; "" where none is near.
@@ -76,7 +83,7 @@ inline constexpr std::size_t longest_name = 100;
 inline std::string_view nearest_word(std::string_view word, std::string_view list) {
   std::string_view best;
   if (word.size() > detail::longest_name) return best;
-  std::size_t distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t distance = detail::too_many_edits(word);
   while (!list.empty()) {
     std::size_t const end = list.find(' ');
     std::string_view const candidate = list.substr(0, end);
@@ -113,7 +120,7 @@ inline std::string expected_instead(std::string_view path, std::string_view type
   std::string others;
   Key const* nearest = nullptr;
   Key const* elsewhere = nullptr;
-  std::size_t distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+  std::size_t distance = detail::too_many_edits(name);
   std::size_t far = distance;
   for (Key const& k : all_keys()) {
     if (k.name() == name && (k.parent() != section || !k.belongs_to(type))) {

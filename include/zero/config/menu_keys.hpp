@@ -106,6 +106,7 @@ inline constexpr auto scheduler = std::to_array<Key>({
         .drives("the rate at its end; absent: the optimizer's"),
     whole("scheduler.params.warmup_num_steps", "1000")
         .at_least(0)
+        .at_most(most_updates)
         .counts("updates")
         .filled(Auto::warmup_steps)
         .only("WarmupLR WarmupDecayLR WarmupCosineLR")
@@ -115,6 +116,7 @@ inline constexpr auto scheduler = std::to_array<Key>({
         .drives("how the rate rises"),
     whole("scheduler.params.total_num_steps", "")
         .at_least(0)
+        .at_most(most_updates)
         .counts("updates")
         .filled(Auto::total_steps)
         .only("WarmupDecayLR WarmupCosineLR")
@@ -141,24 +143,29 @@ inline constexpr auto scheduler = std::to_array<Key>({
         .drives("the decay after the cycle"),
     whole("scheduler.params.cycle_first_step_size", "2000")
         .at_least(1)
+        .at_most(most_updates)
         .counts("updates")
         .only("OneCycle")
         .drives("updates of the rise"),
     whole("scheduler.params.cycle_second_step_size", "null")
         .at_least(1)
+        .at_most(most_updates)
         .counts("updates")
         .only("OneCycle")
         .drives("updates of the fall; absent: those of the rise"),
     whole("scheduler.params.cycle_first_stair_count", "0")
         .at_least(0)
+        .at_most(most_updates)
         .only("OneCycle")
         .drives("stairs of the rise; 0: none"),
     whole("scheduler.params.cycle_second_stair_count", "null")
         .at_least(0)
+        .at_most(most_updates)
         .only("OneCycle")
         .drives("stairs of the fall; absent: those of the rise"),
     whole("scheduler.params.decay_step_size", "0")
         .at_least(0)
+        .at_most(most_updates)
         .counts("updates")
         .only("OneCycle")
         .drives("updates of one decay; 0: no decay"),
@@ -185,6 +192,7 @@ inline constexpr auto scheduler = std::to_array<Key>({
         .drives("the first rate"),
     whole("scheduler.params.lr_range_test_step_size", "2000")
         .at_least(1)
+        .at_most(most_updates)
         .counts("updates")
         .only("LRRangeTest")
         .drives("updates of one growth"),
@@ -201,16 +209,19 @@ inline constexpr auto scheduler = std::to_array<Key>({
 inline constexpr auto argument_scheduler = std::to_array<Key>({
     whole("scheduler.params.num_warmup_steps", "0")
         .at_least(0)
+        .at_most(most_updates)
         .counts("updates")
         .only("linear cosine polynomial constant_with_warmup")
         .drives("updates of the warm-up; 0: none; only from the arguments"),
     whole("scheduler.params.num_training_steps", "")
         .at_least(1)
+        .at_most(most_updates)
         .counts("updates")
         .only("linear cosine polynomial")
         .drives("updates of the whole run; only from the arguments"),
     number("scheduler.params.num_cycles", "0.5")
         .at_least(0)
+        .at_most(1e9)
         .only("cosine")
         .drives("waves of the cosine; only from lr_scheduler_kwargs"),
     number("scheduler.params.lr_end", "1e-7")
@@ -219,6 +230,7 @@ inline constexpr auto argument_scheduler = std::to_array<Key>({
         .drives("the last rate; only from lr_scheduler_kwargs"),
     number("scheduler.params.power", "1.0")
         .at_least(0)
+        .at_most(1e9)
         .only("polynomial")
         .drives("the exponent; only from lr_scheduler_kwargs"),
 });

@@ -77,14 +77,23 @@ class MenuResolver {
     values_.scheduler_type = type;
     values_.set("scheduler.type", boost::json::string(type),
                 a.lr_scheduler_type ? "arguments: lr_scheduler_type" : "transformers' default");
+    auto const take = [&](std::string const& path, Json const& value, std::string const& names) {
+      if (std::optional<Json> fit = fitted(value, *values_.find(path))) {
+        values_.set(path, std::move(*fit), names);
+      } else {
+        findings_.refuse("arguments", quoted_json(value) + " from " + names,
+                         expected_instead_of(value, *values_.find(path)));
+      }
+    };
     if (values_.find("scheduler.params.num_training_steps") != nullptr) {
       if (!total.value) {
-        if (!a.num_train_epochs || a.num_train_samples)
+        if ((!a.num_train_epochs || a.num_train_samples) &&
+            !refused_argument_in(findings_, total.names))
           findings_.refuse("arguments.max_steps", "nothing",
                            total.names + ": lr_scheduler_type " + type + " needs it");
         return;
       }
-      values_.set("scheduler.params.num_training_steps", *total.value, "arguments: " + total.names);
+      take("scheduler.params.num_training_steps", *total.value, "arguments: " + total.names);
     }
     if (values_.find("scheduler.params.num_warmup_steps") != nullptr) {
       ArgumentSays const warmup = rules_(Auto::warmup_steps);
@@ -92,8 +101,8 @@ class MenuResolver {
         findings_.refuse("arguments.warmup_ratio", json_number(*a.warmup_ratio),
                          total.names + " beside it");
       } else {
-        values_.set("scheduler.params.num_warmup_steps", warmup.value.value_or(Json(Index{0})),
-                    warmup.value ? "arguments: " + warmup.names : "transformers' default");
+        take("scheduler.params.num_warmup_steps", warmup.value.value_or(Json(Index{0})),
+             warmup.value ? "arguments: " + warmup.names : "transformers' default");
       }
     }
     if (!a.lr_scheduler_kwargs) return;
@@ -106,7 +115,7 @@ class MenuResolver {
       } else if (std::optional<Json> fit = fitted(value, *k)) {
         values_.set(path, std::move(*fit), "arguments: lr_scheduler_kwargs");
       } else {
-        findings_.refuse(spelled, quoted_json(value), expected_text(*k));
+        findings_.refuse(spelled, quoted_json(value), expected_instead_of(value, *k));
       }
     }
   }
@@ -152,9 +161,30 @@ class MenuResolver {
                        high + " " + plain_number(values_.number(p + high)) +
                        "; computed as DeepSpeed does");
     };
+    // Rates are multiples of their peak here, so a peak of 0 has none beside it.
+    auto const peak_of_0 = [&](char const* low, char const* high) {
+      if (!values_.known(p + low) || !values_.known(p + high) || values_.is_null(p + high)) return;
+      if (values_.number(p + high) == 0 && values_.number(p + low) > 0)
+        findings_.refuse(p + low, json_number(values_.number(p + low)),
+                         std::string("0, since the peak of the rate, ") + high + ", is 0");
+    };
+    if (peak) peak_of_0("warmup_min_lr", "warmup_max_lr");
+    if (type == "OneCycle") peak_of_0("cycle_min_lr", "cycle_max_lr");
+    double const lr = values_.number("optimizer.params.lr");
+    if (type == "polynomial" && !optimizer.empty() && values_.number(p + "lr_end") >= lr)
+      findings_.refuse("arguments.lr_scheduler_kwargs.lr_end",
+                       json_number(values_.number(p + "lr_end")),
+                       "below the optimizer's rate, " + json_number(lr) + ", as transformers asks");
     if (peak) warn_above("warmup_min_lr", "warmup_max_lr");
     if (type == "WarmupDecayLR" || type == "WarmupCosineLR")
       warn_above("warmup_num_steps", "total_num_steps");
+    if (type == "WarmupCosineLR") {
+      for (char const* ratio : {"warmup_min_ratio", "cos_min_ratio"}) {
+        if (values_.known(p + ratio) && values_.number(p + ratio) > 1)
+          findings_.warn(p + ratio + ": " + plain_number(values_.number(p + ratio)) +
+                         " is above 1; computed as DeepSpeed does");
+      }
+    }
     if (type == "OneCycle") {
       warn_above("cycle_min_lr", "cycle_max_lr");
       warn_above("cycle_min_mom", "cycle_max_mom");

@@ -77,8 +77,8 @@ class Resolver {
         return values_.set(path, *fit, (rule ? "" : "arguments: ") + says.names);
       }
       findings_.refuse(path, quoted_json(*says.value) + ", which \"auto\" takes from " + says.names,
-                       expected_text(k));
-    } else {
+                       expected_instead_of(*says.value, k));
+    } else if (!refused_argument_in(findings_, says.names)) {
       findings_.refuse(path, "\"auto\", and no value was supplied", "the argument " + says.names);
     }
     values_.set_wrong(path);
@@ -114,6 +114,10 @@ class Resolver {
   void precision() {
     bool const fp16 = values_.known("fp16.enabled") && values_.flag("fp16.enabled");
     bool const bf16 = values_.known("bf16.enabled") && values_.flag("bf16.enabled");
+    if (arguments_.fp16.value_or(false) && arguments_.bf16.value_or(false)) {
+      findings_.refuse("arguments.fp16", "true beside bf16 true", "at most one of the two");
+      return;
+    }
     if (fp16 && bf16) {
       findings_.refuse("fp16.enabled", "true beside bf16.enabled true", "at most one of the two");
       return;

@@ -3,8 +3,9 @@
 // Training arguments under the names of transformers' TrainingArguments: what fills "auto" in a
 // configuration, and what its values are held against.
 
-#include <zero/config/json_text.hpp>
-#include <zero/config/judge.hpp>
+#include <zero/config/fitted_value.hpp>
+#include <zero/config/keys.hpp>
+#include <zero/config/problem.hpp>
 
 #include <array>
 #include <optional>
@@ -90,6 +91,7 @@ inline std::vector<ArgumentRow> const& argument_rows() {
       {section("lr_scheduler_kwargs").drives("the schedule's numbers"), &A::lr_scheduler_kwargs},
       {whole("warmup_steps", "")
            .at_least(0)
+           .at_most(most_updates)
            .counts("updates")
            .drives("scheduler.params.warmup_num_steps"),
        &A::warmup_steps},
@@ -100,6 +102,7 @@ inline std::vector<ArgumentRow> const& argument_rows() {
        &A::warmup_ratio},
       {whole("max_steps", "")
            .at_least(-1)
+           .at_most(most_updates)
            .counts("updates")
            .drives("scheduler.params.total_num_steps"),
        &A::max_steps},
@@ -124,7 +127,8 @@ inline std::vector<ArgumentRow> const& argument_rows() {
   return rows;
 }
 
-/// Arguments of transformers that change no number of a training here.
+/// Arguments of transformers that change no number of a training here, or none while another one,
+/// such as fsdp, is off.
 inline constexpr std::string_view harmless_arguments =
     "output_dir overwrite_output_dir do_train do_eval do_predict eval_strategy evaluation_strategy "
     "prediction_loss_only per_device_eval_batch_size eval_accumulation_steps eval_delay eval_steps "
@@ -141,15 +145,20 @@ inline constexpr std::string_view harmless_arguments =
     "skip_memory_metrics include_inputs_for_metrics gradient_checkpointing "
     "gradient_checkpointing_kwargs torch_empty_cache_steps past_index data_seed full_determinism "
     "group_by_length length_column_name restore_callback_states_from_checkpoint eval_on_start "
-    "batch_eval_metrics include_tokens_per_second include_num_input_tokens_seen accelerator_config";
+    "batch_eval_metrics include_tokens_per_second include_num_input_tokens_seen accelerator_config "
+    "per_gpu_eval_batch_size use_mps_device tpu_num_cores tpu_metrics_debug debug ignore_data_skip "
+    "use_legacy_prediction_loop hub_always_push hub_revision push_to_hub_model_id "
+    "push_to_hub_organization push_to_hub_token include_for_metrics eval_do_concat_batches "
+    "eval_use_gather_object ray_scope fsdp_config fsdp_min_num_params "
+    "fsdp_transformer_layer_cls_to_wrap fp16_opt_level _n_gpu distributed_state project "
+    "trackio_space_id liger_kernel_config torch_compile_backend torch_compile_mode";
 
 /// Arguments of transformers that would change results, or ask for another system.
 inline constexpr std::string_view refused_arguments =
-    "fsdp fsdp_config label_smoothing_factor neftune_noise_alpha auto_find_batch_size "
-    "torch_compile "
-    "torch_compile_backend torch_compile_mode optim_args optim_target_modules fp16_opt_level apex "
-    "half_precision_backend split_batches average_tokens_across_devices use_ipex "
-    "parallelism_config";
+    "fsdp label_smoothing_factor neftune_noise_alpha auto_find_batch_size torch_compile optim_args "
+    "optim_target_modules apex half_precision_backend fp16_backend split_batches "
+    "average_tokens_across_devices use_ipex parallelism_config per_gpu_train_batch_size adafactor "
+    "use_liger_kernel torchdynamo tp_size mp_parameters";
 
 /// Whether a value asks for nothing.
 inline bool is_off(boost::json::value const& v) {
@@ -176,7 +185,12 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
       known += std::string(r.key.path) + " ";
     }
     if (row == nullptr) {
-      if (detail::same_word(name, detail::harmless_arguments) == name) {
+      boost::json::object const* const inside = value.if_object();
+      if (name == "accelerator_config" && inside != nullptr && inside->contains("split_batches") &&
+          !detail::is_off(inside->at("split_batches"))) {
+        findings.refuse(path + ".split_batches", quoted_json(inside->at("split_batches")),
+                        "false: a rank's micro-batch is per_device_train_batch_size samples");
+      } else if (detail::same_word(name, detail::harmless_arguments) == name) {
         harmless += (harmless.empty() ? "" : ", ") + std::string(name);
       } else if (detail::same_word(name, detail::refused_arguments) == name) {
         if (!detail::is_off(value))
@@ -194,9 +208,9 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
     if (value.is_null()) continue;
     std::optional<boost::json::value> const fit = detail::fitted(value, row->key);
     if (!fit) {
-      std::string expected = detail::expected_text(row->key);
+      std::string expected = detail::expected_instead_of(value, row->key);
       if (value.is_string() && row->key.type == KeyType::choice) {
-        std::string_view const near = nearest_word(value.get_string().c_str(), row->key.choices);
+        std::string_view const near = nearest_word(detail::text_of(value), row->key.choices);
         if (!near.empty()) expected += "; nearest is " + std::string(near);
       }
       findings.refuse(path, quoted_json(value), expected);
@@ -207,7 +221,7 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
           if constexpr (std::is_same_v<T, boost::json::object>) {
             arguments.*member = fit->get_object();
           } else if constexpr (std::is_same_v<T, std::string>) {
-            arguments.*member = std::string(fit->get_string().c_str());
+            arguments.*member = std::string(detail::text_of(*fit));
           } else if constexpr (std::is_same_v<T, bool>) {
             arguments.*member = fit->get_bool();
           } else if constexpr (std::is_same_v<T, double>) {

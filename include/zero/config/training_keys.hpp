@@ -48,15 +48,17 @@ inline constexpr auto training = std::to_array<Key>({
         .drives("the dynamic scale starts at 2 to this power"),
     whole("fp16.loss_scale_window", "1000")
         .at_least(1)
+        .at_most(most_updates)
         .counts("steps")
         .drives("good steps between two doublings of the scale"),
     whole("fp16.hysteresis", "2")
         .at_least(1)
+        .at_most(most_updates)
         .counts("overflows")
         .drives("overflows from which on the scale is halved"),
     boolean("fp16.consecutive_hysteresis", "false").drives("each good step refills the hysteresis"),
     number("fp16.min_loss_scale", "1")
-        .above(0)
+        .at_least(0x1p-24)
         .drives("the scale below which an overflow ends the run"),
     boolean("fp16.fp16_master_weights_and_grads", "false")
         .refused("master weights are float in every precision here"),

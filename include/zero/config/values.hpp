@@ -87,7 +87,7 @@ class ConfigValues {
   /// "" where there is none.
   std::string text(std::string_view path) const {
     boost::json::value const v = json(path);
-    return v.is_string() ? std::string(v.get_string().c_str()) : std::string();
+    return v.is_string() ? std::string(v.get_string()) : std::string();
   }
 
   /// The row that holds for a path, by the type of the optimizer or scheduler in use.
