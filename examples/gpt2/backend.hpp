@@ -27,7 +27,10 @@ inline void take_place(Settings& settings, std::optional<zero::Place> const& pla
   std::string const who = place->launcher + " has started " + std::to_string(place->size) +
                           " ranks (" + place->variables + ")";
   bool const joins = settings.on == On::cuda || zero::JoinsProcesses<Backend>;
-  if (!joins) throw WrongFlag("gpt2: " + who + ", and this program was built without MPI");
+  if (!joins)
+    throw WrongFlag("gpt2: " + who +
+                    ", and this program was built without MPI (packages libopenmpi-dev "
+                    "openmpi-bin, or libmpich-dev mpich)");
   if (settings.ranks_given && settings.ranks != place->size) {
     throw WrongFlag("gpt2: --ranks " + std::to_string(settings.ranks) + ", but " + who +
                     ": leave the flag out");

@@ -134,7 +134,7 @@ namespace gpt2 {
 std::vector<std::string> apply_config(Settings&, std::optional<std::string> const&) {
   throw WrongFlag(
       "gpt2: --config and --arguments: this program was built without Boost.JSON (package "
-      "libboost-json-dev)");
+      "libboost-json-dev, or libboost-json1.81-dev)");
 }
 
 }  // namespace gpt2

@@ -241,18 +241,43 @@ inline std::vector<Flag> const& all_flags() {
   return flags;
 }
 
+namespace detail {
+
+/// `text` behind what stands on the last line of `page`, in lines of at most 96 columns that begin
+/// at `column`; a line may end at a space and after a '|'.
+inline void append_folded(std::string& page, std::string_view text, std::size_t column) {
+  constexpr std::size_t widest = 96;
+  std::size_t used = page.size() - (page.rfind('\n') + 1);
+  while (!text.empty()) {
+    std::size_t const length = std::min(text.find_first_of(" |"), text.size() - 1) + 1;
+    std::size_t const visible = length - (text[length - 1] == ' ' ? 1 : 0);
+    if (used + visible > widest && used > column) {
+      if (page.back() == ' ') page.pop_back();
+      page.append("\n").append(column, ' ');
+      used = column;
+    }
+    page += text.substr(0, length);
+    used += length;
+    text.remove_prefix(length);
+  }
+}
+
+}  // namespace detail
+
 /// What --help prints.
 inline std::string help_text() {
   std::string text =
       "gpt2: trains a GPT-2 on text, its training state sharded over ranks (ZeRO stages 0 to "
       "3).\n\n";
-  std::size_t widest = 0;
-  for (Flag const& flag : all_flags())
-    widest = std::max(widest, flag.name.size() + 1 + flag.value.size());
+  constexpr std::size_t column = 30;
   for (Flag const& flag : all_flags()) {
-    std::string left = flag.name + " " + flag.value;
-    left.resize(widest + 2, ' ');
-    text += "  " + left + flag.help + "\n";
+    std::string left = "  " + flag.name + " ";
+    detail::append_folded(left, flag.value, left.size());
+    if (left.size() + 2 > column) left += "\n";
+    left.resize(left.back() == '\n' ? left.size() + column : column, ' ');
+    text += left;
+    detail::append_folded(text, flag.help, column);
+    text += "\n";
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <gpt2/flags.hpp>
 #include <gpt2/rate.hpp>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -229,10 +230,25 @@ TEST_CASE("a knob of another scheduler or loss scale is refused") {
           "--loss-scale dynamic, or --precision fp16 without a fixed one");
 }
 
-TEST_CASE("--help lists every flag, whatever else is said") {
+/// A text without its blanks and line ends: where --help folds is not what it says.
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
+TEST_CASE("--help lists every flag, whatever else is said, in lines that a terminal can show") {
   std::string const text = gpt2::help_text();
-  for (auto const& flag : gpt2::all_flags())
-    CHECK(text.find("  " + flag.name + " " + flag.value) != std::string::npos);
+  for (auto const& flag : gpt2::all_flags()) {
+    CHECK(text.find("\n  " + flag.name + " ") != std::string::npos);
+    std::string const said = without_blanks(flag.name + flag.value + flag.help);
+    CHECK(without_blanks(text).find(said) != std::string::npos);
+  }
+  CHECK(text.find(" \n") == std::string::npos);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 96);  // of the 100 columns of the sources
+  }
   CHECK(read({"--help", "--width", "3", "--heads", "2"}).help);
 }
 
