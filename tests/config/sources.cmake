@@ -8,6 +8,5 @@ if(DEFINED zero_yaml)
   list(APPEND libraries ${zero_yaml})
   list(APPEND definitions ZERO_CONFIG_YAML=1)
 endif()
-set(sanitized json_reader_test.cpp resolve_test.cpp) # what reads anything; tests/fuzz has more
 set(threads OFF)
 set(sanitized fitted_value_test.cpp json_reader_test.cpp load_config_test.cpp resolve_test.cpp) # what reads anything; tests/fuzz has more
