@@ -23,7 +23,8 @@ struct OutOfMemory : Error {
   using Error::Error;
 };
 
-/// A file that could not be made, read or written: names the file, the place and the system's reason.
+/// A file that could not be made, read or written: names the file, the place and the system's
+/// reason.
 struct StorageError : Error {
   using Error::Error;
 };

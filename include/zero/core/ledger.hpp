@@ -38,9 +38,9 @@ class Ledger {
                             std::string(kind));
     }
     if (limit_bytes_ > 0 && bytes > limit_bytes_ - bytes_) {
-      throw OutOfMemory(memory_ + ": " + std::to_string(bytes) + " bytes for " +
-                        std::string(kind) + " exceed the limit of " + std::to_string(limit_bytes_) +
-                        " bytes; " + std::to_string(bytes_) + " are in use");
+      throw OutOfMemory(memory_ + ": " + std::to_string(bytes) + " bytes for " + std::string(kind) +
+                        " exceed the limit of " + std::to_string(limit_bytes_) + " bytes; " +
+                        std::to_string(bytes_) + " are in use");
     }
     Kind& k = find(kind);
     k.bytes += bytes;

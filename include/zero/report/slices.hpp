@@ -24,7 +24,8 @@ void read_range(X& context, Slot<typename X::Device>& slot, Index begin, Index n
 
 /// Elements of what this rank keeps of a unit's trainable, or frozen, part, wherever that is.
 template <class T, class X>
-void read_parameters(Parameters<X>& parameters, int u, bool trainable, Index begin, Index n, T* to) {
+void read_parameters(Parameters<X>& parameters, int u, bool trainable, Index begin, Index n,
+                     T* to) {
   X& context = parameters.context();
   if constexpr (X::Sharding::parameter_tier != Tier::device) {
     if (context.shares.stores_parameters(u))

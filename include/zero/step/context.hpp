@@ -206,18 +206,18 @@ class Context : Requirements<C, P> {
     return all;
   }
 
-  Units const units;                    ///< as described
-  Options const options;                ///< as given
-  LossScale const loss_scale;           ///< as given, or what the precision needs
-  Layout const layout;                  ///< who owns what
-  Shares const shares;                  ///< what this rank keeps
-  Timeline const timeline;              ///< what is communicated when
-  MemoryPlan const plan;                ///< every buffer, in bytes
-  C const communicator;                 ///< all ranks; channels are made from it
-  typename Device::Stream compute;      ///< the model's work, clip and update; channel 0
-  typename Device::Stream gathering;    ///< gathers and publications; channel 1
-  typename Device::Stream reducing;     ///< reductions; channel 2
-  SlotArray<Device> tables;             ///< small, by the names above
+  Units const units;                  ///< as described
+  Options const options;              ///< as given
+  LossScale const loss_scale;         ///< as given, or what the precision needs
+  Layout const layout;                ///< who owns what
+  Shares const shares;                ///< what this rank keeps
+  Timeline const timeline;            ///< what is communicated when
+  MemoryPlan const plan;              ///< every buffer, in bytes
+  C const communicator;               ///< all ranks; channels are made from it
+  typename Device::Stream compute;    ///< the model's work, clip and update; channel 0
+  typename Device::Stream gathering;  ///< gathers and publications; channel 1
+  typename Device::Stream reducing;   ///< reductions; channel 2
+  SlotArray<Device> tables;           ///< small, by the names above
   /// What lies below the device.
   [[no_unique_address]] std::conditional_t<has_tiers, Tiers<Device, P, Shares>, NoTiers> tiers;
   ExtraSlots<Device> extra_parameters;  ///< gathers off the schedule

@@ -136,8 +136,8 @@ class Gather {
       Slot<D>& from = below ? slot : kept_[u];
       Index const rank = context_.rank();
       Index const first = below ? layout.slice_begin(u, rank) : 0;
-      Index const frozen = below ? trainable + layout.frozen_slice_begin(u, rank)
-                                 : context_.shares.frozen_begin(u);
+      Index const frozen =
+          below ? trainable + layout.frozen_slice_begin(u, rank) : context_.shares.frozen_begin(u);
       auto& slices = held_.emplace_back(from.template on<Parameter>(context_.gathering));
       auto& full = held_.emplace_back(slot.template on<Parameter>(context_.gathering));
       Where const where = context_.where(1, "gather", u);

@@ -95,8 +95,8 @@ class OptimizerState {
   /// What of it lies below the device, an OffloadedState.
   auto& offloaded() { return offloaded_; }
 
-  /// The master weights of a unit's Shares::owned_on_device(u) elements, or their lower halves; empty
-  /// where parameters are their own master.
+  /// The master weights of a unit's Shares::owned_on_device(u) elements, or their lower halves;
+  /// empty where parameters are their own master.
   Slot<D>& master_slot(int u) { return slots_[2 * u]; }
   /// The optimizer's numbers, [num_states, Shares::owned_on_device(u)].
   Slot<D>& state_slot(int u) { return slots_[2 * u + 1]; }

@@ -111,8 +111,8 @@ void write_initial(X& context, typename D::Stream& stream, int u, bool trainable
                    View<T, D> to) {
   context.layout.pieces(u, trainable, begin, to.size(), [&](PlacedTensor const& t, Piece const& p) {
     Initial const& initial = context.units[at(u)].tensors[at(p.tensor_index)].initial;
-    initialise(stream, to.sub(p.begin, p.elements), initial, context.options.seed,
-               t.number, p.first);
+    initialise(stream, to.sub(p.begin, p.elements), initial, context.options.seed, t.number,
+               p.first);
   });
 }
 

@@ -12,18 +12,18 @@ namespace zero {
 
 /// The facts of a policy bundle and an optimizer, as values.
 struct Facts {
-  bool shards_optimizer = false;   ///< from stage 1
-  bool shards_gradients = false;   ///< from stage 2
-  bool shards_parameters = false;  ///< from stage 3
-  Index parameter_bytes = 4;       ///< of one element
-  Index gradient_bytes = 4;        ///< of one element
-  bool has_master = false;         ///< float weights behind the parameters
-  Index num_states = 0;            ///< floats of optimizer state an element
-  bool fp16_parameters = false;    ///< as long as bf16, and another type
-  bool fp16_gradients = false;     ///< likewise
-  Index master_bytes = 4;          ///< of one master weight, where there are any
-  Index state_bytes = 4;           ///< of one of the optimizer's numbers
-  bool has_trust_ratio = false;    ///< the optimizer compares norms of whole tensors
+  bool shards_optimizer = false;       ///< from stage 1
+  bool shards_gradients = false;       ///< from stage 2
+  bool shards_parameters = false;      ///< from stage 3
+  Index parameter_bytes = 4;           ///< of one element
+  Index gradient_bytes = 4;            ///< of one element
+  bool has_master = false;             ///< float weights behind the parameters
+  Index num_states = 0;                ///< floats of optimizer state an element
+  bool fp16_parameters = false;        ///< as long as bf16, and another type
+  bool fp16_gradients = false;         ///< likewise
+  Index master_bytes = 4;              ///< of one master weight, where there are any
+  Index state_bytes = 4;               ///< of one of the optimizer's numbers
+  bool has_trust_ratio = false;        ///< the optimizer compares norms of whole tensors
   Tier optimizer_tier = Tier::device;  ///< where the optimizer's numbers lie
   Tier parameter_tier = Tier::device;  ///< where slices of parameters lie
 

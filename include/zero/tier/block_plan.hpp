@@ -24,11 +24,11 @@ struct BlockPlan {
   /// What a file is read and written in multiples of.
   static constexpr Index sector_bytes = 4096;
 
-  PlannedBuffer memory{};        ///< of the host
-  std::vector<Block> blocks{};   ///< in order
-  Index file_bytes = 0;          ///< 0: there is no file
-  Index ring = 0;                ///< slots behind those of blocks that stay
-  std::string_view kind{};       ///< "optimizer state", in messages
+  PlannedBuffer memory{};       ///< of the host
+  std::vector<Block> blocks{};  ///< in order
+  Index file_bytes = 0;         ///< 0: there is no file
+  Index ring = 0;               ///< slots behind those of blocks that stay
+  std::string_view kind{};      ///< "optimizer state", in messages
 
   /// Appends a block. @param stays in host memory
   void add(Index bytes, bool stays) {

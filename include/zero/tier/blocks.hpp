@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Blocks of state that are kept below the device and pass through host memory one by one: those of
-// the tier OnHost stay there, those of OnNvme come from a file into a ring and go back. Whoever uses
-// a block claims its slot, as any other; what reads and writes the file has a stream of its own.
+// the tier OnHost stay there, those of OnNvme come from a file into a ring and go back. Whoever
+// uses a block claims its slot, as any other; what reads and writes the file has a stream of its
+// own.
 
 #include <zero/tier/block_plan.hpp>
 #include <zero/tier/host_side.hpp>
@@ -15,10 +16,10 @@ namespace zero {
 
 /// Where the files of one rank's blocks are made, and by what they are read and written.
 struct FileSystem {
-  std::string folder{};                     ///< OffloadOptions::nvme_path
-  int rank = 0;                             ///< part of the files' names
-  std::shared_ptr<Transfers> transfers{};   ///< of all files of the rank
-  Ledger* ledger = nullptr;                 ///< of bytes in files
+  std::string folder{};                    ///< OffloadOptions::nvme_path
+  int rank = 0;                            ///< part of the files' names
+  std::shared_ptr<Transfers> transfers{};  ///< of all files of the rank
+  Ledger* ledger = nullptr;                ///< of bytes in files
 };
 
 namespace detail {
@@ -139,8 +140,8 @@ enum class BlockUse {
 template <Device D, Tier T>
 class Blocks {
  public:
-  using H = HostSide<D>;               ///< whose memory the slots are
-  using Stream = typename D::Stream;   ///< of the device
+  using H = HostSide<D>;              ///< whose memory the slots are
+  using Stream = typename D::Stream;  ///< of the device
 
   /// Allocates the memory and makes the file.
   /// @param plan,memory outlive this

@@ -37,10 +37,10 @@ class HostSideBuffer {
  public:
   /// What all buffers of one host side share.
   struct Common {
-    D* device;                          ///< beside which the memory lies
+    D* device;                           ///< beside which the memory lies
     MemoryLock lock = MemoryLock::none;  ///< as OffloadOptions::pin_memory
-    Ledger ledger{"host memory"};       ///< bytes given out
-    Ledger locked{"locked memory"};     ///< bytes of these that are locked
+    Ledger ledger{"host memory"};        ///< bytes given out
+    Ledger locked{"locked memory"};      ///< bytes of these that are locked
   };
 
   HostSideBuffer() = default;

@@ -26,12 +26,12 @@ struct NoOffloadedState {
 template <class X, Optimizer O>
 class OffloadedState {
  public:
-  using D = typename X::Device;                   ///< of this rank
-  using H = HostSide<D>;                          ///< the memory below it
-  using P = typename X::Stored;                   ///< how elements are stored
-  using Parameter = typename X::Parameter;        ///< of the device
-  using State = typename X::State;                ///< of the optimizer's numbers
-  using Weight = typename StorageOf<P>::Master;   ///< what a block keeps of a weight
+  using D = typename X::Device;                  ///< of this rank
+  using H = HostSide<D>;                         ///< the memory below it
+  using P = typename X::Stored;                  ///< how elements are stored
+  using Parameter = typename X::Parameter;       ///< of the device
+  using State = typename X::State;               ///< of the optimizer's numbers
+  using Weight = typename StorageOf<P>::Master;  ///< what a block keeps of a weight
   static_assert(CanUpdate<H, O, P, typename X::Gradient>,
                 "zero: an optimizer whose state is offloaded needs update on the host beside the "
                 "communicator's device; see zero/tier/host_side.hpp");
@@ -77,7 +77,8 @@ class OffloadedState {
     for (int u = 0; u < context_.layout.size(); ++u) {
       if (first(u) == first(u + 1)) continue;
       bool const below = context_.shares.stores_parameters(u);
-      Slot<H>* const kept = below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
+      Slot<H>* const kept =
+          below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
       for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, t, kept);
       if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
     }

@@ -89,8 +89,7 @@ class StorageFile {
     throw StorageError("'" + path_ + "' (" + kind_ + "): " + did + std::to_string(f.transferred) +
                        " of " + std::to_string(f.wanted) + " bytes, up to offset " +
                        std::to_string(f.offset) + ": " + why +
-                       (f.error == 0 ? std::string()
-                                     : " (errno " + std::to_string(f.error) + ")"));
+                       (f.error == 0 ? std::string() : " (errno " + std::to_string(f.error) + ")"));
   }
 
  private:
@@ -101,18 +100,19 @@ class StorageFile {
     };
     if (folder.empty()) refuse("is no path");
     struct stat info {};
-    if (::stat(folder.c_str(), &info) != 0) refuse(std::string("is not there: ") + std::strerror(errno));
+    if (::stat(folder.c_str(), &info) != 0)
+      refuse(std::string("is not there: ") + std::strerror(errno));
     if (!S_ISDIR(info.st_mode)) refuse("is no folder");
     struct statfs system {};
     if (::statfs(folder.c_str(), &system) != 0)
       refuse(std::string("has a filesystem that does not answer: ") + std::strerror(errno));
     constexpr std::array<std::pair<unsigned long, char const*>, 7> networks{{{0x6969, "NFS"},
-                                                                            {0xff534d42, "CIFS"},
-                                                                            {0xfe534d42, "SMB2"},
-                                                                            {0x517b, "SMB"},
-                                                                            {0x00c36400, "Ceph"},
-                                                                            {0x0bd00bd0, "Lustre"},
-                                                                            {0x01021997, "9P"}}};
+                                                                             {0xff534d42, "CIFS"},
+                                                                             {0xfe534d42, "SMB2"},
+                                                                             {0x517b, "SMB"},
+                                                                             {0x00c36400, "Ceph"},
+                                                                             {0x0bd00bd0, "Lustre"},
+                                                                             {0x01021997, "9P"}}};
     for (auto const& [magic, name] : networks) {
       if ((static_cast<unsigned long>(system.f_type) & 0xffffffff) == magic)
         refuse(std::string("lies on a network filesystem (") + name + ")");

@@ -16,21 +16,21 @@ namespace zero {
 /// A stretch of a unit's owned elements that is updated at once; its weights and states are one
 /// block.
 struct Tile {
-  int unit = 0;          ///< of the model
-  Index begin = 0;       ///< first element, in the rank's owned elements
-  Index elements = 0;    ///< a multiple of 64
+  int unit = 0;             ///< of the model
+  Index begin = 0;          ///< first element, in the rank's owned elements
+  Index elements = 0;       ///< a multiple of 64
   Index first_segment = 0;  ///< where its segments may start in the table of all tiles
 };
 
 /// The buffers of one rank below the device, in bytes.
 struct TierPlan {
-  std::vector<Tile> tiles{};             ///< of the units that are offloaded, in order
-  std::vector<Index> first_tile{};       ///< of each unit, and one past the last
-  BlockPlan state{};                     ///< a block a tile: weights, states, split parameters
-  BlockPlan parameters{};                ///< two blocks a unit: trainable and frozen slice
-  PlannedBuffer gradients{"host gradients"};          ///< reduced slices, one slot a unit
-  PlannedBuffer staging{"host staging"};  ///< gradients on their way down, parameters up
-  PlannedBuffer tables{"host tables"};  ///< decision, flag, sums of squares, norms, segments
+  std::vector<Tile> tiles{};                  ///< of the units that are offloaded, in order
+  std::vector<Index> first_tile{};            ///< of each unit, and one past the last
+  BlockPlan state{};                          ///< a block a tile: weights, states, split parameters
+  BlockPlan parameters{};                     ///< two blocks a unit: trainable and frozen slice
+  PlannedBuffer gradients{"host gradients"};  ///< reduced slices, one slot a unit
+  PlannedBuffer staging{"host staging"};      ///< gradients on their way down, parameters up
+  PlannedBuffer tables{"host tables"};        ///< decision, flag, sums of squares, norms, segments
   static constexpr Index gradient_staging = 2;   ///< slots of `staging`
   static constexpr Index parameter_staging = 3;  ///< slots of `staging` behind these
 
@@ -46,13 +46,14 @@ struct TierPlan {
     parameters.kind = "parameters";
     bool const state_stays = f.optimizer_tier != Tier::nvme;
     state.memory.kind = state_stays ? "host optimizer state" : "host state tiles";
-    parameters.memory.kind = f.parameter_tier != Tier::nvme ? "host parameters" : "host parameter tiles";
+    parameters.memory.kind =
+        f.parameter_tier != Tier::nvme ? "host parameters" : "host parameter tiles";
     Index const weight_bytes = f.has_master ? f.master_bytes : Index{sizeof(float)};
     bool const splits = f.has_master && f.master_bytes < Index{sizeof(float)};
     Index const element_bytes =
         weight_bytes + f.num_states * f.state_bytes + (splits ? f.parameter_bytes : 0);
     Index const tile = round_up(options.tile_elements, alignment_elements);
-    Index largest = 0;   // tile
+    Index largest = 0;  // tile
     Index segments = 0;
     bool goes_up = false;  // parameters that lie on the device
     Index in_cpu = options.max_in_cpu_elements;

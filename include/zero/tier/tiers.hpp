@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The memories below one rank's device: streams of their own, reduced gradients that come down unit
-// by unit, parameters that are fetched for gathers, and the step's decision. What an optimizer keeps
-// there is OffloadedState's.
+// by unit, parameters that are fetched for gathers, and the step's decision. What an optimizer
+// keeps there is OffloadedState's.
 
 #include <zero/policy/policies.hpp>
 #include <zero/tier/blocks.hpp>
@@ -44,11 +44,11 @@ inline Index available_host_bytes() {
 template <Device D, class P, class Shares>
 class Tiers {
  public:
-  using H = HostSide<D>;                                        ///< the host's memory
-  using Stream = typename D::Stream;                            ///< of the device
-  using Sharding = typename P::Sharding;                        ///< whose facts these are
-  using Parameter = typename P::Precision::Parameter;           ///< as kept, and on the wire
-  using Gradient = typename P::Precision::Gradient;             ///< as it comes down
+  using H = HostSide<D>;                                            ///< the host's memory
+  using Stream = typename D::Stream;                                ///< of the device
+  using Sharding = typename P::Sharding;                            ///< whose facts these are
+  using Parameter = typename P::Precision::Parameter;               ///< as kept, and on the wire
+  using Gradient = typename P::Precision::Gradient;                 ///< as it comes down
   static constexpr Tier optimizer_tier = Sharding::optimizer_tier;  ///< of states and weights
   static constexpr Tier parameter_tier = Sharding::parameter_tier;  ///< of parameters
 
@@ -77,9 +77,9 @@ class Tiers {
   Tiers(Tiers const&) = delete;
   Tiers& operator=(Tiers const&) = delete;
 
-  H& memory() { return memory_; }                  ///< with the ledgers of host memory
-  Ledger& files() { return files_; }               ///< of bytes in files
-  TierPlan const& plan() const { return plan_; }   ///< of all below the device
+  H& memory() { return memory_; }                 ///< with the ledgers of host memory
+  Ledger& files() { return files_; }              ///< of bytes in files
+  TierPlan const& plan() const { return plan_; }  ///< of all below the device
   /// Raised while a step is skipped, or after a file has failed: nothing below the device changes.
   std::int32_t* stopped() const { return stopped_; }
   /// Where and how files are made.
@@ -141,15 +141,15 @@ class Tiers {
     {
       auto records = tables_[3].template on<double>(host);
       auto total = tables_[2].template on<double>(host);
-      host.enqueue([from = records.view().address(), to = total.view().address(),
-                    units = layout_.size()] {
-        to[0] = to[1] = 0;
-        for (Index u = 0; u < units; ++u) {
-          double const* const row = from + u * norm_record_doubles;
-          to[0] += row[0];
-          if (row[1] != 0) to[1] = row[1];
-        }
-      });
+      host.enqueue(
+          [from = records.view().address(), to = total.view().address(), units = layout_.size()] {
+            to[0] = to[1] = 0;
+            for (Index u = 0; u < units; ++u) {
+              double const* const row = from + u * norm_record_doubles;
+              to[0] += row[0];
+              if (row[1] != 0) to[1] = row[1];
+            }
+          });
     }
     auto total = tables_[2].template on<double>(compute);
     copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
@@ -162,9 +162,8 @@ class Tiers {
     }
     auto claim = tables_[0].template on<Decision>(host);
     auto flag = tables_[1].template on<std::int32_t>(host);
-    host.enqueue([d = claim.view().address(), stopped = stopped_] {
-      detail::raise(stopped, d->skip != 0);
-    });
+    host.enqueue(
+        [d = claim.view().address(), stopped = stopped_] { detail::raise(stopped, d->skip != 0); });
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
   Slot<H>& norms() { return tables_[4]; }     ///< of tensors, [world, trained tensors, 2]
@@ -216,8 +215,7 @@ class Tiers {
     {
       auto source = from.template on<Parameter>(down);
       auto to = kept.template on<Parameter>(down);
-      copy_out(down, to.view().address(),
-               View<Parameter const, D>(source.view(0, slice(u, 0))));
+      copy_out(down, to.view().address(), View<Parameter const, D>(source.view(0, slice(u, 0))));
     }
     close_parameters(u, 0, true, BlockUse::any);
   }

@@ -25,9 +25,9 @@ struct Transfer {
   /// What went wrong first.
   struct Failure {
     bool failed = false;
-    int error = 0;         ///< errno; 0: the file ends there
-    Index offset = 0;      ///< of the file, where it went wrong
-    Index wanted = 0;      ///< bytes of the request
+    int error = 0;          ///< errno; 0: the file ends there
+    Index offset = 0;       ///< of the file, where it went wrong
+    Index wanted = 0;       ///< bytes of the request
     Index transferred = 0;  ///< of these
   };
 
@@ -38,8 +38,8 @@ struct Transfer {
   Index offset = 0;             ///< in the file
   Failure failure{};            ///< once it is done
 
-  Index next = 0;            ///< for Transfers alone: bytes given out to requests
-  Index left = 0;            ///< for Transfers alone: bytes whose requests have not ended
+  Index next = 0;              ///< for Transfers alone: bytes given out to requests
+  Index left = 0;              ///< for Transfers alone: bytes whose requests have not ended
   Transfer* behind = nullptr;  ///< for Transfers alone: the next of the queue
 };
 
