@@ -23,6 +23,13 @@ struct BlockPlan {
   };
   /// What a file is read and written in multiples of.
   static constexpr Index sector_bytes = 4096;
+  /// At the end of a block in a file: which block it is, and its how-manieth version. A file that
+  /// was cut and has grown again holds zeros there.
+  static constexpr Index stamp_bytes = 16;
+  /// Of a block in a file.
+  static constexpr Index stored_bytes(Index bytes) {
+    return bytes == 0 ? 0 : round_up(bytes + stamp_bytes, sector_bytes);
+  }
 
   PlannedBuffer memory{};       ///< of the host
   std::vector<Block> blocks{};  ///< in order
@@ -38,7 +45,7 @@ struct BlockPlan {
       memory.add(bytes);
     } else {
       block.offset = file_bytes;
-      file_bytes += round_up(bytes, sector_bytes);
+      file_bytes += stored_bytes(bytes);
     }
     blocks.push_back(block);
   }
@@ -49,7 +56,7 @@ struct BlockPlan {
     if (largest == 0) return;
     // Unbuffered transfers need memory that starts at a sector.
     memory.bytes = round_up(memory.bytes, sector_bytes);
-    for (Index i = 0; i < count; ++i) memory.add(round_up(largest, sector_bytes));
+    for (Index i = 0; i < count; ++i) memory.add(stored_bytes(largest));
     ring = count;
   }
 };

@@ -35,6 +35,7 @@ class BlockRing {
     if (plan.file_bytes == 0) return;
     file_.emplace(files.folder, plan.kind, files.rank, plan.file_bytes, *files.ledger);
     slots_.resize(at(plan.ring));
+    versions_.resize(plan.blocks.size(), 0);
   }
   BlockRing(BlockRing const&) = delete;
   BlockRing& operator=(BlockRing const&) = delete;
@@ -85,9 +86,10 @@ class BlockRing {
  private:
   struct RingSlot {
     Transfer transfer{};
-    Index given_to = -1;  // by the host thread, which runs ahead
-    Index taken = 0;      // when, in takes
-    Index holds = -1;     // in the order of the stream
+    Index given_to = -1;     // by the host thread, which runs ahead
+    Index taken = 0;         // when, in takes
+    Index holds = -1;        // in the order of the stream
+    bool unchecked = false;  // it was read, and its stamp not looked at yet
   };
 
   /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
@@ -97,6 +99,7 @@ class BlockRing {
     transfers_->wait(slot.transfer);
     try {
       file_->check(slot.transfer);
+      if (std::exchange(slot.unchecked, false)) check_stamp(slot);
     } catch (StorageError const& e) {
       failure_ = e.what();
       throw;
@@ -107,9 +110,34 @@ class BlockRing {
     slot.transfer.file = file_->descriptor();
     slot.transfer.writes = writes;
     slot.transfer.memory = memory;
-    slot.transfer.bytes = round_up(b.bytes, BlockPlan::sector_bytes);
+    slot.transfer.bytes = BlockPlan::stored_bytes(b.bytes);
     slot.transfer.offset = b.offset;
+    if (slot.transfer.bytes == 0) return;
+    if (writes) {
+      Stamp const stamp{block, ++versions_[at(block)]};
+      std::memcpy(stamp_of(slot), &stamp, sizeof stamp);
+    }
+    slot.unchecked = !writes && versions_[at(block)] > 0;
     transfers_->start(slot.transfer);
+  }
+
+  struct Stamp {
+    Index block;
+    Index version;
+  };
+  static_assert(sizeof(Stamp) == BlockPlan::stamp_bytes);
+
+  static std::byte* stamp_of(RingSlot const& slot) {
+    return slot.transfer.memory + slot.transfer.bytes - BlockPlan::stamp_bytes;
+  }
+  void check_stamp(RingSlot const& slot) const {
+    Stamp found{};
+    std::memcpy(&found, stamp_of(slot), sizeof found);
+    if (found.block == slot.holds && found.version == versions_[at(slot.holds)]) return;
+    throw StorageError("'" + file_->path() + "': read " + std::to_string(slot.transfer.bytes) +
+                       " bytes at offset " + std::to_string(slot.transfer.offset) +
+                       ", and they are not what was written there: the file has been cut, or "
+                       "written to by another");
   }
 
   BlockPlan const& plan_;
@@ -117,7 +145,8 @@ class BlockRing {
   typename D::Stream stream_;
   std::optional<StorageFile> file_;
   std::vector<RingSlot> slots_;
-  std::string failure_;  // the first one
+  std::vector<Index> versions_;  // of each block: how often it was written
+  std::string failure_;          // the first one
   Index takes_ = 0;
 };
 
@@ -127,6 +156,20 @@ struct NoRing {
 };
 
 }  // namespace detail
+
+/// Raised while a step is skipped, or once a file has failed: then updates read and write no file,
+/// and nothing of theirs goes up. Whose work looks at it claims the slot, so that it sees what was
+/// decided of its own step.
+template <Device D>
+struct StopFlag {
+  Slot<HostSide<D>>* slot = nullptr;  ///< with the flag
+  std::int32_t* raised = nullptr;     ///< its address
+
+  /// Claims the flag for work on a stream.
+  Claim<std::int32_t, HostSide<D>> on(typename D::Stream& stream) const {
+    return slot->template on<std::int32_t>(stream);
+  }
+};
 
 /// What a block is opened for.
 enum class BlockUse {
@@ -146,10 +189,10 @@ class Blocks {
   /// Allocates the memory and makes the file.
   /// @param plan,memory outlive this
   /// @param files where and how; not used by OnHost
-  /// @param stopped raised when a file fails; outlives this
+  /// @param stop what it says of updates; raised when a file fails
   /// @throws OutOfMemory; StorageError
-  Blocks(H& memory, BlockPlan const& plan, FileSystem const& files, std::int32_t* stopped)
-      : plan_(plan), stopped_(stopped), slots_(memory, plan.memory), ring_(memory, plan, files) {}
+  Blocks(H& memory, BlockPlan const& plan, FileSystem const& files, StopFlag<D> stop)
+      : plan_(plan), stop_(stop), slots_(memory, plan.memory), ring_(memory, plan, files) {}
 
   Index size() const { return static_cast<Index>(plan_.blocks.size()); }  ///< blocks
 
@@ -157,7 +200,7 @@ class Blocks {
   /// slot is claimed, unless it is opened to be overwritten.
   /// @param block of this set
   /// @param reads the bytes that were last written are needed
-  /// @param use in an update nothing is read or written while `stopped` is raised: it is skipped
+  /// @param use in an update nothing is read or written while the flag is raised: it is skipped
   Slot<H>& open(Index block, bool reads, BlockUse use) {
     if constexpr (T == Tier::nvme) {
       if (in_file(block)) return load(block, reads, true, use);
@@ -178,6 +221,7 @@ class Blocks {
       if (!in_file(block) || !changed) return;
       Index const i = ring_.take(block);
       auto claim = slots_[slot_of(i)].template on<std::byte>(ring_.stream());
+      auto const flag = flag_for(use);
       ring_.stream().enqueue([this, i, block, use, memory = claim.view().address()] {
         unless_stopped(use, [&] { ring_.store(i, block, memory); });
       });
@@ -204,25 +248,29 @@ class Blocks {
     Index const i = ring_.take(block);
     Slot<H>& slot = slots_[slot_of(i)];
     auto claim = slot.template on<std::byte>(ring_.stream());
+    auto const flag = flag_for(use);
     ring_.stream().enqueue([this, i, block, reads, waits, use, memory = claim.view().address()] {
       unless_stopped(use, [&] { ring_.load(i, block, memory, reads, waits); });
     });
     return slot;
   }
+  Claim<std::int32_t, H> flag_for(BlockUse use) {
+    return use == BlockUse::update ? stop_.on(ring_.stream()) : Claim<std::int32_t, H>();
+  }
   /// What fails stops the step.
   template <class F>
   void unless_stopped(BlockUse use, F f) {
-    if (use == BlockUse::update && detail::raised(stopped_)) return;
+    if (use == BlockUse::update && detail::raised(stop_.raised)) return;
     try {
       f();
     } catch (...) {
-      detail::raise(stopped_, true);
+      detail::raise(stop_.raised, true);
       throw;
     }
   }
 
   BlockPlan const& plan_;
-  std::int32_t* stopped_;
+  StopFlag<D> stop_;
   SlotArray<H> slots_;
   [[no_unique_address]] std::conditional_t<T == Tier::nvme, detail::BlockRing<D>, detail::NoRing>
       ring_;

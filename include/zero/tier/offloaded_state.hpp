@@ -43,7 +43,7 @@ class OffloadedState {
         optimizer_(optimizer),
         tiers_(context.tiers),
         plan_(tiers_.plan()),
-        blocks_(tiers_.memory(), plan_.state, tiers_.file_system(), tiers_.stopped()) {
+        blocks_(tiers_.memory(), plan_.state, tiers_.file_system(), tiers_.stop()) {
     auto segments = tiers_.segments().template on<Segment>(tiers_.host);
     for (std::size_t t = 0; t < plan_.tiles.size(); ++t) {
       Tile const& tile = plan_.tiles[t];
@@ -184,7 +184,7 @@ class OffloadedState {
       if constexpr (X::splits_master)
         rounded = {reinterpret_cast<Parameter*>(v.uppers.address()), v.uppers.size()};
       // A file that has failed stops the step here as well.
-      tiers_.host.enqueue([d = decision.view().address(), stopped = tiers_.stopped()] {
+      tiers_.host.enqueue([d = decision.view().address(), stopped = tiers_.stop().raised] {
         if (detail::raised(stopped)) d->skip = 1;
       });
       tiers_.with_sums(tile.unit, tile.begin, tile.elements, [&](auto sums) {
@@ -217,16 +217,17 @@ class OffloadedState {
         if constexpr (X::splits_master)
           copy_in_unless(tiers_.host, rounded,
                          static_cast<Parameter const*>(of_tile.rounded.address()),
-                         tiers_.stopped());
+                         tiers_.stop().raised);
       });
     }
     if (kept != nullptr) return;
+    auto const flag = tiers_.stop().on(tiers_.up);
     auto from = slot.template on<Parameter>(tiers_.up);
     auto device = parameters.kept(tile.unit).template on<Parameter>(tiers_.up);
     Index const place =
         context_.shares.owned_in_parameters(tile.unit, context_.rank()) + tile.begin;
     copy_in_unless(tiers_.up, device.view(place, n),
-                   static_cast<Parameter const*>(from.view().address()), tiers_.stopped());
+                   static_cast<Parameter const*>(from.view().address()), tiers_.stop().raised);
   }
 
   template <class Value>

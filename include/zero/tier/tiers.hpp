@@ -66,9 +66,9 @@ class Tiers {
         tables_((check_memory(), memory_), plan.tables),
         staging_(memory_, plan.staging),
         gradients_(memory_, plan.gradients),
-        stopped_(tables_[1].template on<std::int32_t>(host).view().address()),
-        parameters_(memory_, plan.parameters, file_system(), stopped_) {
-    detail::raise(stopped_, false);
+        stop_{&tables_[1], tables_[1].template on<std::int32_t>(host).view().address()},
+        parameters_(memory_, plan.parameters, file_system(), stop_) {
+    detail::raise(stop_.raised, false);
     for (Index table : {Index{2}, Index{3}}) {
       auto claim = tables_[table].template on<double>(host);
       fill_zero(host, claim.view());
@@ -77,11 +77,10 @@ class Tiers {
   Tiers(Tiers const&) = delete;
   Tiers& operator=(Tiers const&) = delete;
 
-  H& memory() { return memory_; }                 ///< with the ledgers of host memory
-  Ledger& files() { return files_; }              ///< of bytes in files
-  TierPlan const& plan() const { return plan_; }  ///< of all below the device
-  /// Raised while a step is skipped, or after a file has failed: nothing below the device changes.
-  std::int32_t* stopped() const { return stopped_; }
+  H& memory() { return memory_; }                    ///< with the ledgers of host memory
+  Ledger& files() { return files_; }                 ///< of bytes in files
+  TierPlan const& plan() const { return plan_; }     ///< of all below the device
+  StopFlag<D> const& stop() const { return stop_; }  ///< of updates
   /// Where and how files are made.
   FileSystem file_system() {
     if constexpr (optimizer_tier == Tier::nvme || parameter_tier == Tier::nvme) {
@@ -162,8 +161,9 @@ class Tiers {
     }
     auto claim = tables_[0].template on<Decision>(host);
     auto flag = tables_[1].template on<std::int32_t>(host);
-    host.enqueue(
-        [d = claim.view().address(), stopped = stopped_] { detail::raise(stopped, d->skip != 0); });
+    host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
+      detail::raise(stopped, d->skip != 0);
+    });
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
   Slot<H>& norms() { return tables_[4]; }     ///< of tensors, [world, trained tensors, 2]
@@ -317,7 +317,7 @@ class Tiers {
   SlotArray<H> tables_;
   SlotArray<H> staging_;
   SlotArray<H> gradients_;
-  std::int32_t* stopped_;
+  StopFlag<D> stop_;
   Blocks<D, parameter_tier> parameters_;
   Index next_staging_ = 0;
 };
