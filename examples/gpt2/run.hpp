@@ -21,4 +21,11 @@ template <int Stage>
 Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
               zero::StopSignal const& stop);
 
+/// The same with state below the device, of the optimizer AdamW; parameters as the settings say.
+/// @tparam Stage from 1
+/// @tparam Optimizer the tier of optimizer state
+template <int Stage, zero::Tier Optimizer>
+Outcome train_offloaded(Settings const& settings, Text const& text, zero::Metrics* metrics,
+                        zero::StopSignal const& stop);
+
 }  // namespace gpt2

@@ -166,6 +166,12 @@ class Rank {
       if (row == outcome.memory.end()) row = outcome.memory.insert(row, {kind.name, {0, 0}});
       row->second[1] = kind.peak_bytes;
     }
+    if constexpr (Trainer::Context::has_tiers) {
+      auto& tiers = trainer_.context().tiers;
+      outcome.host_bytes = tiers.memory().ledger().peak_bytes();
+      outcome.locked_bytes = tiers.memory().locked().bytes();
+      outcome.nvme_bytes = tiers.files().peak_bytes();
+    }
   }
 
   Settings const& settings_;
@@ -179,16 +185,34 @@ class Rank {
 template <class Sharding, class PrecisionPolicy>
 Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
+  constexpr bool offloads = Sharding::optimizer_tier != zero::Tier::device ||
+                            Sharding::parameter_tier != zero::Tier::device;
   Outcome outcome;
-  zero::launch<Backend>(settings.ranks, [&](auto communicator) {
+  zero::launch<Backend>(settings.ranks, [&]<class C>(C communicator) {
     with_optimizer(settings, [&]<class O>(O const& optimizer) {
-      auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, decltype(communicator), O>>(
-          communicator, optimizer, settings, text);
-      Outcome mine = rank->run(metrics, stop);
-      if (communicator.rank() == 0) outcome = std::move(mine);
+      // Others are refused when flags are checked: each tier is a trainer of its own to compile.
+      if constexpr (!offloads || std::same_as<O, zero::AdamW>) {
+        auto rank = std::make_unique<Rank<Sharding, PrecisionPolicy, C, O>>(communicator, optimizer,
+                                                                            settings, text);
+        Outcome mine = rank->run(metrics, stop);
+        if (communicator.rank() == 0) outcome = std::move(mine);
+      }
     });
   });
   return outcome;
+}
+
+template <class Sharding>
+Outcome train_sharded(Settings const& settings, Text const& text, zero::Metrics* metrics,
+                      zero::StopSignal const& stop) {
+  switch (settings.precision) {
+    case Precision::fp32:
+      return train<Sharding, zero::Fp32>(settings, text, metrics, stop);
+    case Precision::bf16:
+      return train<Sharding, zero::Bf16Mixed>(settings, text, metrics, stop);
+    default:
+      return train<Sharding, zero::Fp16Mixed>(settings, text, metrics, stop);
+  }
 }
 
 }  // namespace detail
@@ -196,15 +220,25 @@ Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics
 template <int Stage>
 Outcome train(Settings const& settings, Text const& text, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
-  using Sharding = zero::Sharded<Stage>;
-  switch (settings.precision) {
-    case Precision::fp32:
-      return detail::train<Sharding, zero::Fp32>(settings, text, metrics, stop);
-    case Precision::bf16:
-      return detail::train<Sharding, zero::Bf16Mixed>(settings, text, metrics, stop);
-    default:
-      return detail::train<Sharding, zero::Fp16Mixed>(settings, text, metrics, stop);
+  return detail::train_sharded<zero::Sharded<Stage>>(settings, text, metrics, stop);
+}
+
+template <int Stage, zero::Tier Optimizer>
+Outcome train_offloaded(Settings const& settings, Text const& text, zero::Metrics* metrics,
+                        zero::StopSignal const& stop) {
+  using zero::Tier, zero::OnDevice, zero::OnHost, zero::OnNvme;
+  using O = std::conditional_t<Optimizer == Tier::device, OnDevice,
+                               std::conditional_t<Optimizer == Tier::host, OnHost, OnNvme>>;
+  if constexpr (Stage == 3) {
+    if (settings.parameter_tier == Tier::host)
+      return detail::train_sharded<zero::Sharded<3, zero::Offload<O, OnHost>>>(settings, text,
+                                                                               metrics, stop);
+    if (settings.parameter_tier == Tier::nvme)
+      return detail::train_sharded<zero::Sharded<3, zero::Offload<O, OnNvme>>>(settings, text,
+                                                                               metrics, stop);
   }
+  return detail::train_sharded<zero::Sharded<Stage, zero::Offload<O>>>(settings, text, metrics,
+                                                                       stop);
 }
 
 }  // namespace gpt2

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,17 @@ struct Place {
   Tier parameters = Tier::device;
 };
 
+/// Tied, frozen, empty and tiny tensors, some cut by slice borders.
+zero::Units const& units();
+/// Gradient of a trainable element, counted over all tensors, in a micro-batch of a rank.
+float gradient(int step, Index micro_batch, int rank, Index element);
+
 struct Setup {
   Place place{};
+  zero::Units const* model = &units();
+  float (*gradient)(int step, Index micro_batch, int rank, Index element) = &tier_test::gradient;
+  /// Called on each rank's thread after a step with the live bytes of all memories, if given.
+  std::function<void(int rank, int step, Index live_bytes)> after_step{};
   int world = 1;
   int steps = 3;
   int bad_step = -1;        ///< a gradient is infinite in this one
@@ -54,6 +64,7 @@ struct Bytes {
 
 struct Numbers {
   std::uint64_t hash = 0;
+  Index state_bytes = 0;  ///< "optimizer state" on the device
   Bytes device{};
   Bytes host{};
   Bytes nvme{};
@@ -69,10 +80,6 @@ struct Outcome {
   std::vector<Tensors> parameters;  ///< by rank, as a visit shows them at the end
 };
 
-/// Tied, frozen, empty and tiny tensors, some cut by slice borders.
-zero::Units const& units();
-/// Gradient of a trainable element, counted over all tensors, in a micro-batch of a rank.
-float gradient(int step, Index micro_batch, int rank, Index element);
 /// A folder for files, of this process, made by the first call and removed at its end.
 std::string const& folder();
 /// The number of entries in a folder.
@@ -87,6 +94,9 @@ std::string fault(Outcome const& outcome);
 
 /// AdamW, bf16, on the host, at any place.
 Outcome train_mixed(Setup const& setup);
+/// AdamW, or descent without momentum, in float on the host, at places of stages 1 to 3 that have
+/// optimizer state on the host, both kinds of state there or in files.
+Outcome train_floats(Setup const& setup, float learning_rate, bool descends);
 /// AdamW, bf16 and float, on a device that runs work late or guards its memory, at places that
 /// hostile_places() lists.
 Outcome train_late(Setup const& setup, bool bf16);

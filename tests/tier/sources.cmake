@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 set(sources run.cpp io_faults.cpp)
-set(tier_parts product hostile_late hostile_guarded)
+set(tier_parts product floats hostile_late hostile_guarded)
 foreach(part IN LISTS tier_parts)
   string(REGEX REPLACE "_.*" "" file ${part})
   if(part STREQUAL "hostile_guarded" AND ZERO_TESTS_LANE STREQUAL "sanitized")

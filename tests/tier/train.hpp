@@ -16,9 +16,9 @@
 namespace tier_test {
 
 /// One vector a tensor, with room where it is trained.
-inline Tensors room() {
+inline Tensors room(Setup const& setup) {
   Tensors tensors;
-  for (zero::Unit const& unit : units()) {
+  for (zero::Unit const& unit : *setup.model) {
     for (zero::Tensor const& tensor : unit.tensors)
       tensors.emplace_back(tensor.trainable ? at(tensor.elements()) : 0);
   }
@@ -28,14 +28,11 @@ inline Tensors room() {
 inline std::vector<std::vector<float>> batches_of(Setup const& setup, int step, int rank) {
   std::vector<std::vector<float>> batches(
       at(step == 0 ? setup.options.accumulation : setup.micro_batches));
-  Index const elements = [] {
-    Index n = 0;
-    for (auto const& tensor : room()) n += std::ssize(tensor);
-    return n;
-  }();
+  Index elements = 0;
+  for (auto const& tensor : room(setup)) elements += std::ssize(tensor);
   for (std::size_t m = 0; m < batches.size(); ++m) {
     for (Index i = 0; i < elements; ++i)
-      batches[m].push_back(gradient(step, static_cast<Index>(m), rank, i));
+      batches[m].push_back(setup.gradient(step, static_cast<Index>(m), rank, i));
   }
   if (step == setup.bad_step && rank == setup.world - 1)
     batches.back()[0] = std::numeric_limits<float>::infinity();
@@ -50,10 +47,10 @@ inline auto into(Tensors& to) {
 }
 
 template <class Trainer>
-Tensors seen(Trainer& trainer) {
+Tensors seen(Setup const& setup, Trainer& trainer) {
   using Parameter = typename Trainer::Parameter;
   std::vector<std::vector<Parameter>> host;
-  for (auto const& tensor : room()) host.emplace_back(tensor.size());
+  for (auto const& tensor : room(setup)) host.emplace_back(tensor.size());
   zero::Layout const& layout = trainer.context().layout;
   trainer.evaluate([&](auto& pass) {
     for (int u = 0; u < layout.size(); ++u) {
@@ -83,7 +80,7 @@ Outcome train(Setup const& setup, O const& optimizer) {
   Outcome outcome;
   for (int s = 0; s < setup.steps; ++s) {
     AfterStep& step = outcome.steps.emplace_back();
-    step.weights = room();
+    step.weights = room(setup);
     for (int k = 0; k < O::num_states; ++k) step.states[at(k)] = step.weights;
     step.decisions.resize(at(setup.world));
   }
@@ -94,7 +91,7 @@ Outcome train(Setup const& setup, O const& optimizer) {
   zero::launch<zero::ThreadsOn<D>>(setup.world, [&](zero::ThreadCommunicator<D> ranks) {
     int const rank = ranks.rank();
     zero::CollectiveLog log;
-    zero::Trainer trainer{cases::GivenGradients{units()},
+    zero::Trainer trainer{cases::GivenGradients{*setup.model},
                           zero::Recording<zero::ThreadCommunicator<D>>(ranks, log),
                           optimizer,
                           options,
@@ -122,11 +119,19 @@ Outcome train(Setup const& setup, O const& optimizer) {
         zero::read_state(trainer, k, into(after.states[at(k)]));
       after.decisions[at(rank)] = trainer.decision();
       if (s == 0) before = allocations();
+      if (setup.after_step) {
+        Index live = context.device().ledger().bytes();
+        if constexpr (std::remove_cvref_t<decltype(context)>::has_tiers)
+          live += context.tiers.memory().ledger().bytes() + context.tiers.files().bytes();
+        setup.after_step(rank, s, live);
+      }
     }
     numbers.late_allocations = allocations() - before;
     numbers.hash = zero::parameters_hash(trainer);
-    outcome.parameters[at(rank)] = seen(trainer);
+    outcome.parameters[at(rank)] = seen(setup, trainer);
     numbers.device = bytes_of(context.device().ledger(), trainer.plan().total_bytes());
+    for (auto const& kind : context.device().ledger().kinds())
+      if (kind.name == "optimizer state") numbers.state_bytes = kind.peak_bytes;
     if constexpr (std::remove_cvref_t<decltype(context)>::has_tiers) {
       zero::TierPlan const& plan = trainer.plan().tiers;
       numbers.host = bytes_of(context.tiers.memory().ledger(), plan.host_bytes());
