@@ -17,9 +17,17 @@ namespace gpt2 {
 
 namespace {
 
-using Menu = zero::Menu<zero::Sharded<0>, zero::Sharded<1>, zero::Sharded<2>, zero::Sharded<3>,
-                        zero::Fp32, zero::Bf16Mixed, zero::Fp16Mixed, zero::AdamW, zero::Adam,
-                        zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>;
+template <class... O>
+using Third = zero::Sharded<3, zero::Offload<O...>>;
+using Menu = zero::Menu<
+    zero::Sharded<0>, zero::Sharded<1>, zero::Sharded<2>, zero::Sharded<3>,
+    zero::Sharded<1, zero::Offload<zero::OnHost>>, zero::Sharded<1, zero::Offload<zero::OnNvme>>,
+    zero::Sharded<2, zero::Offload<zero::OnHost>>, zero::Sharded<2, zero::Offload<zero::OnNvme>>,
+    Third<zero::OnHost>, Third<zero::OnNvme>, Third<zero::OnDevice, zero::OnHost>,
+    Third<zero::OnHost, zero::OnHost>, Third<zero::OnNvme, zero::OnHost>,
+    Third<zero::OnDevice, zero::OnNvme>, Third<zero::OnHost, zero::OnNvme>,
+    Third<zero::OnNvme, zero::OnNvme>, zero::Fp32, zero::Bf16Mixed, zero::Fp16Mixed, zero::AdamW,
+    zero::Adam, zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>;
 
 void refuse_beside(Settings const& s, std::initializer_list<std::string_view> flags) {
   for (std::string_view flag : flags) {
@@ -91,8 +99,10 @@ std::vector<std::string> apply_config(Settings& s, std::optional<std::string> co
         path);
   if (path.empty())
     throw WrongFlag("gpt2: --arguments wants --config, or a path in its argument deepspeed");
-  refuse_beside(s, {"--stage", "--batch", "--accumulation", "--precision", "--prefetch", "--bucket",
-                    "--loss-scale", "--loss-scale-power", "--loss-scale-window", "--hysteresis"});
+  refuse_beside(
+      s, {"--stage", "--batch", "--accumulation", "--precision", "--prefetch", "--bucket",
+          "--offload-optimizer", "--offload-parameters", "--nvme-path", "--pin-memory", "--tile",
+          "--loss-scale", "--loss-scale-power", "--loss-scale-window", "--hysteresis"});
   zero::ResolvedConfig const config =
       zero::load_config(zero::ConfigFile{path}, arguments ? &*arguments : nullptr, s.ranks);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
@@ -104,6 +114,8 @@ std::vector<std::string> apply_config(Settings& s, std::optional<std::string> co
   s.batch = config.train_micro_batch_size_per_gpu;
   s.accumulation = config.gradient_accumulation_steps;
   s.stage = config.stage;
+  s.optimizer_tier = config.offload_optimizer.tier;
+  s.parameter_tier = config.offload_param.tier;
   s.precision = config.precision == zero::PrecisionChoice::fp32   ? Precision::fp32
                 : config.precision == zero::PrecisionChoice::bf16 ? Precision::bf16
                                                                   : Precision::fp16;

@@ -222,6 +222,23 @@ inline std::vector<Flag> const& all_flags() {
           "--bucket",
           "elements up to which neighbouring units are reduced as one group; 0: each alone", 0,
           Index{1} << 40, [](S& s, Index v) { s.bucket = v; }),
+      choice<zero::Tier>(
+          "--offload-optimizer", "where optimizer state lies, stages 1 to 3",
+          {{"none", zero::Tier::device}, {"host", zero::Tier::host}, {"nvme", zero::Tier::nvme}},
+          [](S& s, zero::Tier v) { s.optimizer_tier = v; }),
+      choice<zero::Tier>(
+          "--offload-parameters", "where slices of parameters lie, stage 3",
+          {{"none", zero::Tier::device}, {"host", zero::Tier::host}, {"nvme", zero::Tier::nvme}},
+          [](S& s, zero::Tier v) { s.parameter_tier = v; }),
+      {"--nvme-path", "DIR", "folder for state on NVMe",
+       [](S& s, std::string const& text) { s.offload.nvme_path = text; }},
+      choice<zero::MemoryLock>("--pin-memory", "whether host memory of offloaded state is locked",
+                               {{"no", zero::MemoryLock::none},
+                                {"try", zero::MemoryLock::attempt},
+                                {"yes", zero::MemoryLock::required}},
+                               [](S& s, zero::MemoryLock v) { s.offload.pin_memory = v; }),
+      whole<Index>("--tile", "elements of offloaded state that are updated at once", 1,
+                   Index{1} << 40, [](S& s, Index v) { s.offload.tile_elements = v; }),
       file("--text", "FILE", "text to train on, its bytes are tokens; else the fortunes",
            &Settings::text),
       file("--tokens", "FILE.bin", "tokens to train on, in llm.c's format, in place of a text",
@@ -320,6 +337,20 @@ inline void check(Settings const& s) {
         "--loss-scale-power, --loss-scale-window and --hysteresis are for a dynamic scale: "
         "--loss-scale dynamic, or --precision fp16 without a fixed one");
   }
+  if (s.offloads() && s.stage == 0)
+    refuse("--offload-optimizer and --offload-parameters need --stage 1, 2 or 3");
+  if (s.parameter_tier != zero::Tier::device && s.stage < 3)
+    refuse("--offload-parameters needs --stage 3");
+  bool const files = s.optimizer_tier == zero::Tier::nvme || s.parameter_tier == zero::Tier::nvme;
+  bool const folder = !s.offload.nvme_path.empty() ||
+                      (s.configured && !s.configured->options.offload.nvme_path.empty());
+  if (files && !folder) refuse("offload to nvme wants --nvme-path");
+  bool const adam = s.configured
+                        ? std::holds_alternative<zero::AdamW>(s.configured->optimizer) ||
+                              std::holds_alternative<zero::Adam>(s.configured->optimizer)
+                        : s.optimizer == OptimizerName::adamw || s.optimizer == OptimizerName::adam;
+  if (s.offloads() && !adam)
+    refuse("this program compiles offloaded state for the optimizers AdamW and Adam alone");
   if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
     refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));
   }

@@ -52,8 +52,25 @@ Outcome train_on(Settings const& settings, Corpus const& corpus, zero::Metrics* 
   return train_on_host<Stage>(settings, corpus, metrics, stop);
 }
 
+/// Stage 3 may have parameters alone below the device.
+template <int Stage>
+Outcome train_below(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                    zero::StopSignal const& stop) {
+  using zero::Tier;
+  if (settings.optimizer_tier == Tier::host)
+    return train_offloaded<Stage, Tier::host>(settings, corpus, metrics, stop);
+  if (settings.optimizer_tier == Tier::nvme)
+    return train_offloaded<Stage, Tier::nvme>(settings, corpus, metrics, stop);
+  return train_offloaded<3, Tier::device>(settings, corpus, metrics, stop);
+}
+
 Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                        zero::StopSignal const& stop) {
+  if (settings.offloads()) {
+    return settings.stage == 1   ? train_below<1>(settings, corpus, metrics, stop)
+           : settings.stage == 2 ? train_below<2>(settings, corpus, metrics, stop)
+                                 : train_below<3>(settings, corpus, metrics, stop);
+  }
   switch (settings.stage) {
     case 0:
       return train_on<0>(settings, corpus, metrics, stop);
@@ -69,6 +86,11 @@ Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Met
 /// @throws WrongFlag when the machine cannot make the run
 void check_machine(Settings const& s) {
   if (s.on == On::host) return check_memory(s);
+  if (s.offloads()) {
+    throw WrongFlag(
+        "gpt2: --offload-optimizer and --offload-parameters with --device cuda: this "
+        "program offloads from host devices alone");
+  }
   if constexpr (has_cuda) {
     check_gpus(s, memory_plans(s)[at(s.stage)].total_bytes());
   } else {
@@ -105,7 +127,7 @@ void print_plan(Settings const& s) {
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
             << name_of(s.precision) << ", "
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
-            << memory_table(memory_plans(s), s.stage)
+            << memory_table(memory_plans(s), s.stage) << tiers_text(memory_plans(s)[at(s.stage)])
             << "besides, the model's activations: " << zero::human_bytes(activations)
             << " a rank\nplanned to send: " << zero::grouped_text(planned_wire_elements(s))
             << " elements a step and rank\n\n"
@@ -119,14 +141,18 @@ void print_outcome(Outcome const& o) {
   } else {
     std::cout << "\na sample of what it writes now:\n\n" << o.sample << "\n\n";
   }
-  std::cout << zero::MemoryTable{.title = "rank 0",
-                                 .columns = {"planned", "peak"},
-                                 .rows = o.memory}
-            << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
-            << zero::grouped_text(o.measured_bytes) << "\n"
-            << "sent " << zero::grouped_text(o.wire_elements_per_step)
-            << " elements a step and rank, " << zero::human_count(o.tokens_per_s)
-            << " tokens/s, parameters " << zero::hexadecimal_text(o.parameters_hash) << "\n";
+  std::cout
+      << zero::MemoryTable{.title = "rank 0", .columns = {"planned", "peak"}, .rows = o.memory}
+      << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
+      << zero::grouped_text(o.measured_bytes) << "\n"
+      << (o.host_bytes == 0
+              ? std::string()
+              : "below the device " + zero::grouped_text(o.host_bytes) + " bytes of host memory, " +
+                    zero::grouped_text(o.locked_bytes) + " of them locked, and " +
+                    zero::grouped_text(o.nvme_bytes) + " bytes in files\n")
+      << "sent " << zero::grouped_text(o.wire_elements_per_step) << " elements a step and rank, "
+      << zero::human_count(o.tokens_per_s) << " tokens/s, parameters "
+      << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
 int run(std::span<char const* const> arguments) {

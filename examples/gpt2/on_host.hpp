@@ -5,6 +5,7 @@
 #include <gpt2/backend.hpp>
 #include <gpt2/model.hpp>
 #include <gpt2/settings.hpp>
+#include <gpt2/train.hpp>
 
 namespace gpt2 {
 
@@ -19,5 +20,42 @@ struct OnHost {
     return Gpt2(settings.size);
   }
 };
+
+/// A run of one way to shard, at the precision that the settings name.
+template <class Sharding>
+Outcome train_sharded(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                      zero::StopSignal const& stop) {
+  switch (settings.precision) {
+    case Precision::fp32:
+      return train<OnHost, Sharding, zero::Fp32>(settings, corpus, metrics, stop);
+    case Precision::bf16:
+      return train<OnHost, Sharding, zero::Bf16Mixed>(settings, corpus, metrics, stop);
+    default:
+      return train<OnHost, Sharding, zero::Fp16Mixed>(settings, corpus, metrics, stop);
+  }
+}
+
+template <int Stage>
+Outcome train_on_host(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                      zero::StopSignal const& stop) {
+  return train_sharded<zero::Sharded<Stage>>(settings, corpus, metrics, stop);
+}
+
+template <int Stage, zero::Tier Optimizer>
+Outcome train_offloaded(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                        zero::StopSignal const& stop) {
+  using zero::Tier, zero::Offload, zero::Sharded;
+  using O =
+      std::conditional_t<Optimizer == Tier::device, zero::OnDevice,
+                         std::conditional_t<Optimizer == Tier::host, zero::OnHost, zero::OnNvme>>;
+  if constexpr (Stage == 3) {
+    if (settings.parameter_tier == Tier::host)
+      return train_sharded<Sharded<3, Offload<O, zero::OnHost>>>(settings, corpus, metrics, stop);
+    if (settings.parameter_tier == Tier::nvme || Optimizer == Tier::device)
+      return train_sharded<Sharded<3, Offload<O, zero::OnNvme>>>(settings, corpus, metrics, stop);
+  }
+  if constexpr (Optimizer != Tier::device)
+    return train_sharded<Sharded<Stage, Offload<O>>>(settings, corpus, metrics, stop);
+}
 
 }  // namespace gpt2

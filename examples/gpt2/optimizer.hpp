@@ -9,6 +9,8 @@
 
 namespace gpt2 {
 
+using AdamOrAdamW = zero::OneOf<zero::AdamW, zero::Adam>;  ///< two states an element
+
 /// Those that keep alike share a type, since every type is a trainer to compile, a stage, a
 /// precision and a communicator.
 template <class O>
@@ -16,7 +18,7 @@ auto trained_as(O const& optimizer) {
   if constexpr (O::num_states == 1) {
     return zero::OneOf<zero::Lion, zero::Adagrad, zero::Sgd>(optimizer);
   } else if constexpr (!zero::HasTrustRatio<O>) {
-    return zero::OneOf<zero::AdamW, zero::Adam>(optimizer);
+    return AdamOrAdamW(optimizer);
   } else {
     return optimizer;
   }

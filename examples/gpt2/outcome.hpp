@@ -26,6 +26,9 @@ struct Outcome {
   double tokens_per_s = 0;                  ///< of all ranks, in training steps
   Index planned_bytes = 0;
   Index measured_bytes = 0;  ///< peak, of the rank with the largest
+  Index host_bytes = 0;      ///< peak of host memory below the device, of rank 0
+  Index locked_bytes = 0;    ///< of these, locked at the end
+  Index nvme_bytes = 0;      ///< of files of rank 0
   Index wire_elements_per_step =
       0;  ///< parameters and gradients that a rank sends, without norm records
   Index skipped_steps = 0;
@@ -47,6 +50,8 @@ inline std::string json_text(Outcome const& o, Settings const& s) {
       .add("tokens_per_s", o.tokens_per_s)
       .add("planned_bytes", o.planned_bytes)
       .add("measured_bytes", o.measured_bytes)
+      .add("host_bytes", o.host_bytes)
+      .add("nvme_bytes", o.nvme_bytes)
       .add("wire_elements_per_step", o.wire_elements_per_step)
       .add("skipped_steps", o.skipped_steps)
       .add("parameters_hash", zero::hexadecimal_text(o.parameters_hash))

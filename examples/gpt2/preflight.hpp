@@ -30,7 +30,8 @@ inline zero::Options options_of(Settings const& s) {
           .prefetch = s.prefetch,
           .bucket = s.bucket,
           .loss_scale = loss_scale_of(s),
-          .seed = s.seed};
+          .seed = s.seed,
+          .offload = s.offload};
 }
 
 namespace detail {
@@ -56,6 +57,8 @@ inline zero::Facts facts_of(Settings const& s, int stage) {
   auto const of_stage = {detail::facts_of<0>, detail::facts_of<1>, detail::facts_of<2>,
                          detail::facts_of<3>};
   zero::Facts facts = std::data(of_stage)[stage](s.precision);
+  facts.optimizer_tier = stage >= 1 ? s.optimizer_tier : zero::Tier::device;
+  facts.parameter_tier = stage >= 3 ? s.parameter_tier : zero::Tier::device;
   with_optimizer(s, [&]<class O>(O const&) {
     facts.num_states = O::num_states;
     facts.has_trust_ratio = zero::HasTrustRatio<O>;
@@ -91,6 +94,19 @@ inline zero::MemoryTable memory_table(std::array<zero::MemoryPlan, 4> const& pla
     table.rows.emplace_back(std::string(plans[0].buffers()[row]->kind), bytes);
   }
   return table;
+}
+
+/// What lies below the device, where anything does.
+inline std::string tiers_text(zero::MemoryPlan const& plan) {
+  zero::TierPlan const& tiers = plan.tiers;
+  if (tiers.host_bytes() == 0) return {};
+  zero::MemoryTable table{.title = "below the device, a rank", .columns = {"planned"}, .rows = {}};
+  for (zero::PlannedBuffer const* buffer : tiers.buffers())
+    table.rows.push_back({std::string(buffer->kind), {buffer->bytes}});
+  std::string text = table.text();
+  if (tiers.nvme_bytes() > 0)
+    text += "in files: " + zero::human_bytes(tiers.nvme_bytes()) + " a rank\n";
+  return text;
 }
 
 /// Bytes of all ranks of this machine together, roughly, in floating point: flags may ask for more

@@ -34,4 +34,12 @@ Index gpu_activation_bytes(Settings const& settings);
 ///   the GPUs cannot hold the ranks
 void check_gpus(Settings const& settings, Index state_bytes);
 
+/// The same with state below the device, of the optimizers AdamW and Adam; parameters as the
+/// settings say.
+/// @tparam Stage from 1
+/// @tparam Optimizer the tier of optimizer state
+template <int Stage, zero::Tier Optimizer>
+Outcome train_offloaded(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                        zero::StopSignal const& stop);
+
 }  // namespace gpt2

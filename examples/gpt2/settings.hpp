@@ -10,6 +10,7 @@
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/warmup.hpp>
 #include <zero/policy/options.hpp>
+#include <zero/policy/sharded.hpp>
 
 #include <gpt2/configuration.hpp>
 #include <gpt2/recompute.hpp>
@@ -93,9 +94,12 @@ struct Settings {
   LossScaleSettings loss_scale{};
   int prefetch = 1;
   Index bucket = 0;
-  std::string text{};                      ///< file to train on; empty: the fortunes
-  std::string tokens{};                    ///< file of tokens to train on, in place of a text
-  std::string metrics{};                   ///< file for a row a step; empty: none
+  zero::Tier optimizer_tier = zero::Tier::device;  ///< of optimizer state
+  zero::Tier parameter_tier = zero::Tier::device;  ///< of parameters, at stage 3
+  zero::OffloadOptions offload{};                  ///< of what lies below the device
+  std::string text{};                              ///< file to train on; empty: the fortunes
+  std::string tokens{};                            ///< file of tokens, in place of a text
+  std::string metrics{};                           ///< file for a row a step; empty: none
   std::string config{};                    ///< DeepSpeed's JSON in place of flags; empty: none
   std::string arguments{};                 ///< training arguments beside it
   std::vector<std::string> given{};        ///< flags that were given
@@ -104,6 +108,9 @@ struct Settings {
   bool help = false;
 
   /// Steps that this run makes.
+  bool offloads() const {
+    return optimizer_tier != zero::Tier::device || parameter_tier != zero::Tier::device;
+  }
   Index last_step() const { return stop_after.value_or(steps); }
   Index warm_up() const { return rate.warmup.value_or(steps / 10); }
   Index tokens_a_step() const { return batch * size.context * accumulation * ranks; }

@@ -185,6 +185,12 @@ class Rank {
       }
       row->second[1] = kind.peak_bytes;
     }
+    if constexpr (Trainer::Context::has_tiers) {
+      auto& tiers = trainer_.context().tiers;
+      outcome.host_bytes = tiers.memory().ledger().peak_bytes();
+      outcome.locked_bytes = tiers.memory().locked().bytes();
+      outcome.nvme_bytes = tiers.files().peak_bytes();
+    }
   }
 
   Settings const& settings_;
@@ -203,6 +209,8 @@ class Rank {
 template <class Place, class Sharding, class PrecisionPolicy>
 Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
               zero::StopSignal const& stop) {
+  constexpr bool offloads = Sharding::optimizer_tier != zero::Tier::device ||
+                            Sharding::parameter_tier != zero::Tier::device;
   Outcome outcome;
   zero::launch<typename Place::Backend>(settings.ranks, [&](auto communicator) {
     auto const on_rank = [&]<class O>(O const& optimizer) {
@@ -211,7 +219,12 @@ Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* met
       Outcome mine = rank->run(metrics, stop);
       if (communicator.rank() == 0) outcome = std::move(mine);
     };
-    with_optimizer(settings, [&](auto const& named) { on_rank(trained_as(named)); });
+    with_optimizer(settings, [&](auto const& named) {
+      auto const optimizer = trained_as(named);
+      // Others are refused when flags are checked: each tier is a trainer of its own to compile.
+      if constexpr (!offloads || std::same_as<decltype(optimizer), AdamOrAdamW const>)
+        on_rank(optimizer);
+    });
   });
   return outcome;
 }

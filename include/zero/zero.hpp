@@ -44,6 +44,12 @@
 #include <zero/step/publish.hpp>        // 5: updates sent to the other ranks
 #include <zero/step/trainer.hpp>        // all of it
 
+// What lies below the device.
+#include <zero/tier/tier_plan.hpp>      // bytes of host memory and of files
+#include <zero/tier/host_side.hpp>      // the host's memory beside a device
+#include <zero/tier/tiers.hpp>          // gradients that come down, parameters that are fetched
+#include <zero/tier/offloaded_state.hpp>  // the update there
+
 // What is told of a run.
 #include <zero/report/progress.hpp>     // a progress line
 #include <zero/report/metrics.hpp>      // a row a step

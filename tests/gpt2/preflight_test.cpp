@@ -111,6 +111,9 @@ TEST_CASE("--json is one line with exactly these keys, in this order") {
                               .tokens_per_s = 1000,
                               .planned_bytes = 10,
                               .measured_bytes = 11,
+                              .host_bytes = 13,
+                              .locked_bytes = 0,
+                              .nvme_bytes = 14,
                               .wire_elements_per_step = 12,
                               .skipped_steps = 1,
                               .parameters_hash = 0xfedcba9876543210u,
@@ -122,7 +125,8 @@ TEST_CASE("--json is one line with exactly these keys, in this order") {
   CHECK(
       gpt2::json_text(outcome, settings) ==
       R"({"stage":1,"world":2,"steps":7,"first_loss":5.5,"last_loss":2.25,"validation_loss":"NaN",)"
-      R"("tokens_per_s":1000.0,"planned_bytes":10,"measured_bytes":11,"wire_elements_per_step":12,)"
+      R"("tokens_per_s":1000.0,"planned_bytes":10,"measured_bytes":11,"host_bytes":13,)"
+      R"("nvme_bytes":14,"wire_elements_per_step":12,)"
       R"("skipped_steps":1,"parameters_hash":"0xfedcba9876543210"})");
 }
 

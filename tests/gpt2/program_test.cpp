@@ -159,6 +159,44 @@ TEST_CASE("a run learns, is the same at stages 0 to 3, and its memory is what wa
 }
 
 TEST_CASE(
+    "offloaded state learns the same: hashes of every tier, bytes as planned in each memory") {
+  Folder const folder;
+  std::string const flags = small(folder) + "--ranks 2 --steps 6 --stage 3 ";
+  Result const whole = run(folder, flags);
+  REQUIRE(whole.status == 0);
+  CHECK(whole.json("host_bytes") == "0");
+  CHECK(whole.json("nvme_bytes") == "0");
+  std::string const nvme = "--nvme-path '" + folder.path.string() + "' ";
+  for (std::string const tiers :
+       {"--offload-optimizer host", "--offload-optimizer host --offload-parameters host",
+        "--offload-optimizer nvme --offload-parameters nvme --tile 3000",
+        "--offload-parameters host", "--offload-optimizer nvme --offload-parameters host"}) {
+    Result const r = run(folder, flags + nvme + tiers);
+    INFO(tiers << r.err << r.last_line());
+    REQUIRE(r.status == 0);
+    CHECK(r.json("parameters_hash") == whole.json("parameters_hash"));
+    CHECK(r.json("validation_loss") == whole.json("validation_loss"));
+    CHECK(r.json("planned_bytes") == r.json("measured_bytes"));
+    CHECK(std::stoll(r.json("planned_bytes")) < std::stoll(whole.json("planned_bytes")));
+    CHECK(std::stoll(r.json("host_bytes")) > 0);
+    CHECK((r.json("nvme_bytes") != "0") == (tiers.find("nvme") != std::string::npos));
+  }
+  Result const second = run(folder, small(folder) + "--ranks 2 --steps 6 --stage 2 ");
+  Result const below =
+      run(folder, small(folder) + "--ranks 2 --steps 6 --stage 2 --offload-optimizer host");
+  CHECK(below.json("parameters_hash") == second.json("parameters_hash"));
+  for (auto const& [wrong, said] :
+       {std::pair("--stage 0 --offload-optimizer host", "need --stage 1, 2 or 3"),
+        std::pair("--stage 2 --offload-parameters host", "needs --stage 3"),
+        std::pair("--offload-optimizer nvme", "wants --nvme-path"),
+        std::pair("--offload-optimizer host --optimizer lion", "AdamW alone")}) {
+    Result const r = run(folder, small(folder) + wrong);
+    CHECK(r.status == 2);
+    CHECK(r.err.find(said) != std::string::npos);
+  }
+}
+
+TEST_CASE(
     "fp16 learns under a loss scale that overflows, falls and grows, the same at every stage") {
   Folder const folder;
   std::string const rows = (folder.path / "rows.jsonl").string();
@@ -289,10 +327,10 @@ TEST_CASE("the last line has exactly the keys that programs read") {
     if (line[end + 1] == ':') keys.push_back(line.substr(at + 1, end - at - 1));
     at = end + 1;
   }
-  CHECK(keys == std::vector<std::string>{"stage", "world", "steps", "first_loss", "last_loss",
-                                         "validation_loss", "tokens_per_s", "planned_bytes",
-                                         "measured_bytes", "wire_elements_per_step",
-                                         "skipped_steps", "parameters_hash"});
+  CHECK(keys == std::vector<std::string>{
+                    "stage", "world", "steps", "first_loss", "last_loss", "validation_loss",
+                    "tokens_per_s", "planned_bytes", "measured_bytes", "host_bytes", "nvme_bytes",
+                    "wire_elements_per_step", "skipped_steps", "parameters_hash"});
 }
 
 }  // namespace

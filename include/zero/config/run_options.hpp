@@ -3,12 +3,14 @@
 // What a configuration's sizes mean for a model: DeepSpeed counts elements and parameters, the
 // library visits and units.
 
+#include <zero/config/problem.hpp>
 #include <zero/config/resolved.hpp>
 #include <zero/policy/options.hpp>
 #include <zero/shard/layout.hpp>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace zero {
@@ -32,6 +34,48 @@ inline LossScale loss_scale_of(ResolvedConfig const& config) {
                              .consecutive_hysteresis = c.consecutive_hysteresis});
 }
 
+/// What a configuration says of the tiers below the device. One rank has one folder, one lock and
+/// one size of a request for both kinds of state.
+/// - tile_elements: sub_group_size, of which a unit's last tile may have less.
+/// - buffer_count: the larger one of the sections whose device is nvme; at least 3, since tiles are
+///   read, updated and written at once.
+/// - pin_memory: whether a section that is used says so. Memory that cannot be locked is an error.
+/// - io_threads: queue_depth x intra_op_parallelism of aio, at most 256.
+/// @param warnings where what acts otherwise is told
+/// @throws ConfigError for two folders
+inline OffloadOptions offload_options(ResolvedConfig const& config,
+                                      std::vector<std::string>& warnings) {
+  OffloadOptions o;
+  o.tile_elements = std::max(config.sub_group_size, Index{1});
+  o.ratio = config.offload_optimizer.ratio;
+  o.io_block_bytes = std::max(config.aio.block_size_bytes / 4096 * 4096, Index{4096});
+  o.io_threads = static_cast<int>(
+      std::clamp<Index>(config.aio.queue_depth * std::max(config.aio.threads, Index{1}), 1, 256));
+  o.max_in_cpu_elements =
+      config.offload_param.tier == Tier::nvme ? config.offload_param.max_in_cpu_elements : 0;
+  bool pins = false;
+  Index count = 3;
+  for (auto const& [choice, section] : {std::pair(&config.offload_optimizer, "offload_optimizer"),
+                                        std::pair(&config.offload_param, "offload_param")}) {
+    pins = pins || (choice->tier != Tier::device && choice->pin_memory);
+    if (choice->tier != Tier::nvme) continue;
+    std::string const path = std::string("zero_optimization.") + section;
+    if (choice->buffer_count < 3) {
+      warnings.push_back(path + ".buffer_count: " + std::to_string(choice->buffer_count) +
+                         " acts as 3: one tile is read, one used and one written at a time");
+    }
+    count = std::max(count, choice->buffer_count);
+    if (!o.nvme_path.empty() && o.nvme_path != choice->nvme_path) {
+      throw ConfigError({{path + ".nvme_path", "\"" + choice->nvme_path + "\"",
+                          "the folder of offload_optimizer, \"" + o.nvme_path + "\""}});
+    }
+    o.nvme_path = choice->nvme_path;
+  }
+  o.buffer_count = static_cast<int>(std::min<Index>(count, 1 << 20));
+  o.pin_memory = pins ? MemoryLock::required : MemoryLock::none;
+  return o;
+}
+
 /// The run-time options that a configuration means for these units.
 ///
 /// - bucket, publish_bucket: reduce_bucket_size, allgather_bucket_size, never below the largest
@@ -42,7 +86,8 @@ inline LossScale loss_scale_of(ResolvedConfig const& config) {
 /// - persistence_threshold: stage3_param_persistence_threshold, of a whole unit where DeepSpeed
 ///   counts a tensor; lowered until the units that stay gathered have at most
 ///   stage3_model_persistence_threshold elements.
-/// @throws InvalidArgument for units that have no layout
+/// - offload: as offload_options.
+/// @throws InvalidArgument for units that have no layout; ConfigError as offload_options
 inline RunOptions run_options(ResolvedConfig const& config, Units const& units) {
   Layout const layout(units, config.world_size);
   Index largest = 0;    // elements of a unit, what a gather moves
@@ -69,6 +114,7 @@ inline RunOptions run_options(ResolvedConfig const& config, Units const& units) 
                          ? config.allgather_bucket_size
                          : at_least_a_unit(config.allgather_bucket_size, "allgather_bucket_size");
   if (config.seed) o.seed = *config.seed;
+  o.offload = offload_options(config, run.warnings);
   if (config.stage < 3) return run;
 
   if (config.stage3_prefetch_bucket_size > 0 && largest > 0) {

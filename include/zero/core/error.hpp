@@ -23,6 +23,12 @@ struct OutOfMemory : Error {
   using Error::Error;
 };
 
+/// A file that could not be made, read or written: names the file, the place and the system's
+/// reason.
+struct StorageError : Error {
+  using Error::Error;
+};
+
 /// Numbers that are not finite, and that no loss scale will make so. Every rank throws the same
 /// text.
 struct NotFinite : Error {

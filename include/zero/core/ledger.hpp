@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace zero {
@@ -23,18 +24,23 @@ class Ledger {
     Index peak_bytes = 0;  ///< most that were in use at once
   };
 
+  /// Of a device's memory.
+  Ledger() = default;
+  /// @param memory its name in messages
+  explicit Ledger(std::string memory) : memory_(std::move(memory)) {}
+
   /// Notes an allocation, before it is made.
   /// @throws OutOfMemory when it would exceed the limit: names the kind, both sizes and the limit.
   void take(std::string_view kind, Index bytes) {
     std::lock_guard const lock(mutex_);
     if (bytes < 0) {
-      throw InvalidArgument("device memory: " + std::to_string(bytes) + " bytes for " +
+      throw InvalidArgument(memory_ + ": " + std::to_string(bytes) + " bytes for " +
                             std::string(kind));
     }
     if (limit_bytes_ > 0 && bytes > limit_bytes_ - bytes_) {
-      throw OutOfMemory("device memory: " + std::to_string(bytes) + " bytes for " +
-                        std::string(kind) + " exceed the limit of " + std::to_string(limit_bytes_) +
-                        " bytes; " + std::to_string(bytes_) + " are in use");
+      throw OutOfMemory(memory_ + ": " + std::to_string(bytes) + " bytes for " + std::string(kind) +
+                        " exceed the limit of " + std::to_string(limit_bytes_) + " bytes; " +
+                        std::to_string(bytes_) + " are in use");
     }
     Kind& k = find(kind);
     k.bytes += bytes;
@@ -83,6 +89,7 @@ class Ledger {
     return kinds_.emplace_back(Kind{std::string(kind), 0, 0});
   }
 
+  std::string memory_ = "device memory";
   mutable std::mutex mutex_;
   std::vector<Kind> kinds_;
   Index bytes_ = 0;

@@ -22,6 +22,19 @@ void read_range(X& context, Slot<typename X::Device>& slot, Index begin, Index n
   context.wait();
 }
 
+/// Elements of what this rank keeps of a unit's trainable, or frozen, part, wherever that is.
+template <class T, class X>
+void read_parameters(Parameters<X>& parameters, int u, bool trainable, Index begin, Index n,
+                     T* to) {
+  X& context = parameters.context();
+  if constexpr (X::Sharding::parameter_tier != Tier::device) {
+    if (context.shares.stores_parameters(u))
+      return context.tiers.read_parameters(u, trainable ? 0 : 1, begin, n, to);
+  }
+  Index const place = begin + (trainable ? 0 : context.shares.frozen_begin(u));
+  read_range(context, parameters.kept(u), place, n, to);
+}
+
 /// Brings this rank's slice of each unit's trainable, or frozen, part to the host in tiles and
 /// hands out the pieces. @param read (unit, first element of the part, count, T* to)
 template <class T, class X, class F, class Read>
@@ -56,16 +69,19 @@ void read_weights(Parameters<X>& parameters, OptimizerState<X, O>& state, F f) {
     Index const rank = context.rank();
     Index const first = begin - context.shares.owned_begin(u, rank);
     Index const in_parameters = context.shares.owned_in_parameters(u, rank) + first;
+    if constexpr (OptimizerState<X, O>::offloads) {
+      if (context.shares.offloads(u)) return state.offloaded().read_weights(u, first, n, to);
+    }
     if constexpr (X::splits_master) {
       std::vector<bf16> upper(at(n));
       std::vector<LowerHalf> lower(at(n));
-      detail::read_range(context, parameters.kept(u), in_parameters, n, upper.data());
+      detail::read_parameters(parameters, u, true, in_parameters, n, upper.data());
       detail::read_range(context, state.master_slot(u), first, n, lower.data());
       for (std::size_t i = 0; i < upper.size(); ++i) to[i] = join(upper[i], lower[i]);
     } else if constexpr (X::has_master) {
       detail::read_range(context, state.master_slot(u), first, n, to);
     } else {
-      detail::read_range(context, parameters.kept(u), in_parameters, n, to);
+      detail::read_parameters(parameters, u, true, in_parameters, n, to);
     }
   });
 }
@@ -76,6 +92,9 @@ void read_state(OptimizerState<X, O>& state, int k, F f) {
   X& context = state.context();
   detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
     Index const first = begin - context.shares.owned_begin(u, context.rank());
+    if constexpr (OptimizerState<X, O>::offloads) {
+      if (context.shares.offloads(u)) return state.offloaded().read_states(u, k, first, n, to);
+    }
     std::vector<typename X::State> kept(at(n));
     detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n,
                        kept.data());
@@ -91,8 +110,7 @@ void read_frozen(Parameters<X>& parameters, F f) {
   detail::read_slices<P>(context, false, f, [&](int u, Index begin, Index n, P* to) {
     bool const slices = context.shares.sharded_parameters(u);
     Index const kept = slices ? context.layout.frozen_slice_begin(u, context.rank()) : 0;
-    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + begin - kept,
-                       n, to);
+    detail::read_parameters(parameters, u, false, begin - kept, n, to);
   });
 }
 

@@ -53,6 +53,7 @@ class Clip {
                                 static_cast<double>(world * micro_batches), context_.loss_scale};
     decide(stream, View<double const, D>(records.view(0, world * width)), decision.view(0, 1),
            inputs, learning_rate);
+    if constexpr (below) context_.tiers.decided(stream, decision.view(0, 1));
     if constexpr (RunsHostCode<D>) {
       stream.enqueue([d = decision.view(0, 1), x = &context_, step = context_.step] {
         check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->unit_name(u); });
@@ -62,8 +63,12 @@ class Clip {
   }
 
  private:
+  /// Reduced gradients lie below the device.
+  static constexpr bool below = X::Sharding::optimizer_tier != Tier::device;
+
   void add_slice(Gradients<X>& gradients, Index rank, View<double, D> record) {
     start_record(context_.compute, record, context_.done());
+    if constexpr (below) return context_.tiers.write_squares(context_.compute, record);
     for (int u = 0; u < context_.layout.size(); ++u) {
       Index const n = context_.layout.slice(u);
       if (n == 0) continue;

@@ -13,6 +13,7 @@
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
 #include <zero/step/requirements.hpp>
+#include <zero/tier/tiers.hpp>
 
 #include <array>
 #include <string>
@@ -35,6 +36,9 @@ class Context : Requirements<C, P> {
   static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
   /// Master weights are the parameters and the 16 bits below.
   static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
+  /// Some state lies below the device.
+  static constexpr bool has_tiers =
+      Sharding::optimizer_tier != Tier::device || Sharding::parameter_tier != Tier::device;
   /// How the elements of an update lie in memory.
   using Stored = StoredAs<Parameter, State, splits_master>;
 
@@ -64,6 +68,7 @@ class Context : Requirements<C, P> {
         gathering(device().stream()),
         reducing(device().stream()),
         tables((check_limit(), device()), plan.tables),
+        tiers(device(), layout, shares, plan.tiers, communicator.rank()),
         extra_parameters(device()),
         extra_gradients(device()) {
     compare(optimizer_facts);
@@ -91,9 +96,18 @@ class Context : Requirements<C, P> {
   }
   /// Rethrows what has failed on any stream so far; does not wait.
   void check() {
-    compute.check();
-    gathering.check();
-    reducing.check();
+    for_each_stream([](auto& stream) { stream.check(); });
+  }
+  /// Waits for all streams; rethrows what has failed on any.
+  void synchronize() {
+    for_each_stream([](auto& stream) { stream.synchronize(); });
+    check();
+  }
+  /// Calls f(stream) for each stream of the context.
+  template <class F>
+  void for_each_stream(F f) {
+    for (auto* stream : {&compute, &gathering, &reducing}) f(*stream);
+    tiers.for_each_stream(f);
   }
   /// Runs f. A failure on this rank ends the work of all: the others throw its text.
   template <class F>
@@ -114,12 +128,12 @@ class Context : Requirements<C, P> {
   /// has failed here ends the others, which could otherwise wait for this rank.
   void settle() noexcept {
     for (bool waits : {false, true}) {
-      for (auto* stream : {&compute, &gathering, &reducing}) {
+      for_each_stream([&](auto& stream) {
         try {
-          guarded([&] { waits ? stream->synchronize() : stream->check(); });
+          guarded([&] { waits ? stream.synchronize() : stream.check(); });
         } catch (...) {  // whoever wanted to know has asked before
         }
-      }
+      });
     }
   }
 
@@ -192,18 +206,20 @@ class Context : Requirements<C, P> {
     return all;
   }
 
-  Units const units;                    ///< as described
-  Options const options;                ///< as given
-  LossScale const loss_scale;           ///< as given, or what the precision needs
-  Layout const layout;                  ///< who owns what
-  Shares const shares;                  ///< what this rank keeps
-  Timeline const timeline;              ///< what is communicated when
-  MemoryPlan const plan;                ///< every buffer, in bytes
-  C const communicator;                 ///< all ranks; channels are made from it
-  typename Device::Stream compute;      ///< the model's work, clip and update; channel 0
-  typename Device::Stream gathering;    ///< gathers and publications; channel 1
-  typename Device::Stream reducing;     ///< reductions; channel 2
-  SlotArray<Device> tables;             ///< small, by the names above
+  Units const units;                  ///< as described
+  Options const options;              ///< as given
+  LossScale const loss_scale;         ///< as given, or what the precision needs
+  Layout const layout;                ///< who owns what
+  Shares const shares;                ///< what this rank keeps
+  Timeline const timeline;            ///< what is communicated when
+  MemoryPlan const plan;              ///< every buffer, in bytes
+  C const communicator;               ///< all ranks; channels are made from it
+  typename Device::Stream compute;    ///< the model's work, clip and update; channel 0
+  typename Device::Stream gathering;  ///< gathers and publications; channel 1
+  typename Device::Stream reducing;   ///< reductions; channel 2
+  SlotArray<Device> tables;           ///< small, by the names above
+  /// What lies below the device.
+  [[no_unique_address]] std::conditional_t<has_tiers, Tiers<Device, P, Shares>, NoTiers> tiers;
   ExtraSlots<Device> extra_parameters;  ///< gathers off the schedule
   ExtraSlots<Device> extra_gradients;   ///< gradients off the schedule
   std::vector<FlatPiece> pieces{};      ///< of a unit that is flattened; kept, to allocate once
@@ -237,7 +253,8 @@ class Context : Requirements<C, P> {
         {"the library's version", Hash().add(version).value()},
         {"the model's layout", layout.hash()},
         {"the model's schedule", hash(timeline.schedule())},
-        {"the policy", shares.facts().hash()},
+        {has_tiers ? "the policy or Options::offload" : "the policy",
+         shares.facts().hash() + (has_tiers ? options.offload.hash() : 0)},
         {"the optimizer", optimizer_facts},
         {"Options::loss_scale", Hash()
                                     .add(Index{loss_scale.moves()})

@@ -57,6 +57,9 @@ class Gather {
     }
   }
 
+  /// Slots in which slices that lie below the device are updated on it. @param i any number
+  Slot<D>& staging(Index i) { return slots_[slots_.size() - 1 - i % 2]; }
+
   /// The slot with the unit's parameters for this visit of the schedule; -1: a visit outside it.
   Slot<D>& open(int visit, int u) {
     if constexpr (X::Sharding::shards_parameters) {
@@ -100,7 +103,8 @@ class Gather {
     if (!n.extra) user = r;
     Index const bytes = context_.layout.elements(residency.unit) * Index{sizeof(Parameter)};
     n.slot = n.extra ? &context_.extra_parameters.take(bytes) : &slots_[residency.slot];
-    into(residency.unit, *n.slot);
+    auto const& all = context_.timeline.gathers();
+    into(residency.unit, *n.slot, at(r) + 1 < all.size() ? all[at(r) + 1].unit : -1);
   }
 
   Slot<D>& on_demand(int u) {
@@ -108,7 +112,7 @@ class Gather {
     Slot<D>& slot =
         context_.extra_parameters.take(context_.layout.elements(u) * Index{sizeof(Parameter)});
     Group<C> group(communicator_);
-    into(u, slot);
+    into(u, slot, -1);
     launch(group);
     return slot;
   }
@@ -120,20 +124,29 @@ class Gather {
     held_.clear();
   }
 
-  void into(int u, Slot<D>& slot) {
+  /// @param next the unit after this one, or -1
+  void into(int u, Slot<D>& slot, [[maybe_unused]] int next) {
     if constexpr (X::Sharding::shards_parameters) {
       Layout const& layout = context_.layout;
-      auto& slices = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
+      Index const trainable = layout[u].trainable;
+      // Slices from below the device are brought to their places in the slot.
+      constexpr bool below = X::Sharding::parameter_tier != Tier::device;
+      if constexpr (below) context_.tiers.fetch(u, slot, next);
+      if (context_.shares.alone()) return;
+      Slot<D>& from = below ? slot : kept_[u];
+      Index const rank = context_.rank();
+      Index const first = below ? layout.slice_begin(u, rank) : 0;
+      Index const frozen =
+          below ? trainable + layout.frozen_slice_begin(u, rank) : context_.shares.frozen_begin(u);
+      auto& slices = held_.emplace_back(from.template on<Parameter>(context_.gathering));
       auto& full = held_.emplace_back(slot.template on<Parameter>(context_.gathering));
       Where const where = context_.where(1, "gather", u);
-      Index const trainable = layout[u].trainable;
       if (trainable > 0)
-        communicator_.all_gather(slices.source(0, layout.slice(u)), full.target(0, trainable),
+        communicator_.all_gather(slices.source(first, layout.slice(u)), full.target(0, trainable),
                                  where);
       if (layout[u].frozen > 0) {
-        communicator_.all_gather(
-            slices.source(context_.shares.frozen_begin(u), layout.frozen_slice(u)),
-            full.target(trainable, layout[u].frozen), where);
+        communicator_.all_gather(slices.source(frozen, layout.frozen_slice(u)),
+                                 full.target(trainable, layout[u].frozen), where);
       }
     }
   }

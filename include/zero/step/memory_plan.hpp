@@ -6,6 +6,7 @@
 #include <zero/device/slot_array.hpp>
 #include <zero/optim/decision.hpp>
 #include <zero/step/timeline.hpp>
+#include <zero/tier/tier_plan.hpp>
 
 #include <array>
 #include <string>
@@ -30,12 +31,15 @@ struct MemoryPlan {
   PlannedBuffer gather_slots{"gather slots"};      ///< full parameters in use
   PlannedBuffer gradient_slots{"gradient slots"};  ///< full gradients in use
   PlannedBuffer tables{"tables"};                  ///< decision, loss, records, words, segments
+  TierPlan tiers{};                                ///< what lies below the device
 
   MemoryPlan() = default;
   /// Of one rank, from what it owns and when.
   /// @throws InvalidArgument for bytes beyond 64 bits
-  MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline) {
+  MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline)
+      : tiers(layout, shares) {
     Facts const& f = shares.facts();
+    Index largest = 0;
     // More than any buffer below has, so that no size can overflow.
     checked_product(layout.trainable() + layout.frozen(), 16 * (4 + f.num_states),
                     "bytes of the memory plan");
@@ -43,10 +47,13 @@ struct MemoryPlan {
       parameters.add(shares.parameters(u) * f.parameter_bytes);
       gradients.add(shares.gradients(u) * f.gradient_bytes);
       accumulators.add(shares.accumulators(u) * Index{sizeof(float)});
-      optimizer_state.add(f.has_master ? shares.owned(u) * f.master_bytes : 0);
-      optimizer_state.add(shares.owned(u) * f.num_states * f.state_bytes);
+      optimizer_state.add(f.has_master ? shares.owned_on_device(u) * f.master_bytes : 0);
+      optimizer_state.add(shares.owned_on_device(u) * f.num_states * f.state_bytes);
+      if (shares.stores_parameters(u)) largest = std::max(largest, shares.owned_on_device(u));
     }
     for (Index n : timeline.gather_slots()) gather_slots.add(n * f.parameter_bytes);
+    // In which slices that lie below the device are updated on it, in turn.
+    for (int i = 0; largest > 0 && i < 2; ++i) gather_slots.add(largest * f.parameter_bytes);
     for (Index n : timeline.gradient_slots()) gradient_slots.add(n * f.gradient_bytes);
     tables.add(sizeof(Decision));
     tables.add(2 * sizeof(double));

@@ -6,6 +6,7 @@
 #include <zero/step/clip.hpp>
 #include <zero/step/parameters.hpp>
 #include <zero/step/update.hpp>
+#include <zero/tier/offloaded_state.hpp>
 
 namespace zero {
 
@@ -16,6 +17,8 @@ class OptimizerState {
  public:
   using Context = X;             ///< what it is made from
   using D = typename X::Device;  ///< of this rank
+  /// The state, or a part of it, lies below the device.
+  static constexpr bool offloads = X::Sharding::optimizer_tier != Tier::device;
   /// What keeps a weight beside its parameter.
   using Master = typename StorageOf<typename X::Stored>::Master;
   static_assert(CanUpdate<D, O, typename X::Stored, typename X::Gradient>,
@@ -29,6 +32,7 @@ class OptimizerState {
       : context_(context),
         optimizer_(checked(optimizer)),
         slots_(context.device(), context.plan.optimizer_state),
+        offloaded_(context, optimizer_),
         clip_(context),
         measure_(context) {
     if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
@@ -43,11 +47,11 @@ class OptimizerState {
     }
     for (int u = 0; u < context.layout.size(); ++u) {
       Index const begin = context.shares.owned_begin(u, context.rank());
-      Index const n = context.shares.owned(u);
+      Index const n = context.shares.owned_on_device(u);
       if constexpr (X::has_master) {
         auto master = master_slot(u).template on<Master>(context.compute);
         fill_zero(context.compute, master.view(0, n));
-        write_initial(context, u, true, begin, master.view(0, n));
+        write_initial(context, context.compute, u, true, begin, master.view(0, n));
       }
       auto states = state_slot(u).template on<typename X::State>(context.compute);
       fill_zero(context.compute, states.view(0, n * O::num_states));
@@ -86,12 +90,15 @@ class OptimizerState {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
     for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+    if constexpr (offloads) offloaded_.update(parameters);
   }
+  /// What of it lies below the device, an OffloadedState.
+  auto& offloaded() { return offloaded_; }
 
-  /// The master weights of a unit's owned elements, Shares::owned(u), or their lower halves; empty
-  /// where parameters are their own master.
+  /// The master weights of a unit's Shares::owned_on_device(u) elements, or their lower halves;
+  /// empty where parameters are their own master.
   Slot<D>& master_slot(int u) { return slots_[2 * u]; }
-  /// The optimizer's numbers, [num_states, Shares::owned(u)].
+  /// The optimizer's numbers, [num_states, Shares::owned_on_device(u)].
   Slot<D>& state_slot(int u) { return slots_[2 * u + 1]; }
   Index num_segments(int u) const { return num_segments_[at(u)]; }  ///< of the owned slice
 
@@ -108,6 +115,8 @@ class OptimizerState {
   X& context_;
   O optimizer_;
   SlotArray<D> slots_;
+  [[no_unique_address]] std::conditional_t<offloads, OffloadedState<X, O>, NoOffloadedState>
+      offloaded_;
   Clip<X> clip_;
   [[no_unique_address]] std::conditional_t<HasTrustRatio<O>, Measure<X>, Nothing> measure_;
   std::vector<Index> num_segments_;

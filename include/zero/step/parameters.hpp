@@ -26,19 +26,27 @@ class Parameters {
         gather_(context, kept_),
         publish_(context, kept_) {
     for (int u = 0; u < context.layout.size(); ++u) {
-      auto claim = kept_[u].template on<Parameter>(context.compute);
-      Index const n = context.shares.parameters(u);
-      Index const frozen = context.shares.frozen_begin(u);
-      fill_zero(context.compute, claim.view(0, n));
       bool const slices = context.shares.sharded_parameters(u);
       Index const rank = context.rank();
-      auto trained = kept_[u].template on<Trained>(context.compute);
-      write_initial(context, u, true, slices ? context.layout.slice_begin(u, rank) : 0,
-                    trained.view(0, frozen));
-      write_initial(context, u, false, slices ? context.layout.frozen_slice_begin(u, rank) : 0,
-                    claim.view(frozen, n - frozen));
+      Index const trainable = context.shares.frozen_begin(u);
+      Index const frozen = slices ? context.layout.frozen_slice(u) : context.layout[u].frozen;
+      Index const begins[] = {slices ? context.layout.slice_begin(u, rank) : 0,
+                              slices ? context.layout.frozen_slice_begin(u, rank) : 0};
+      if constexpr (X::Sharding::parameter_tier != Tier::device) {
+        if (context.shares.stores_parameters(u)) {
+          for (int part : {0, 1}) {
+            auto& slot = context.tiers.open_parameters(u, part, false, BlockUse::any);
+            write(context.tiers.host, slot, u, part == 0, begins[part], 0,
+                  part == 0 ? trainable : frozen);
+            context.tiers.close_parameters(u, part, true, BlockUse::any);
+          }
+          continue;
+        }
+      }
+      write(context.compute, kept_[u], u, true, begins[0], 0, trainable);
+      write(context.compute, kept_[u], u, false, begins[1], trainable, frozen);
     }
-    context.compute.synchronize();
+    context.synchronize();
   }
   /// Waits for the work on it.
   ~Parameters() { context_.settle(); }
@@ -49,11 +57,44 @@ class Parameters {
   /// What this rank keeps of a unit, Shares::parameters(u) elements.
   Slot<D>& kept(int u) { return kept_[u]; }
   Gather<X>& gather() { return gather_; }  ///< the phase
+  /// Where a unit's owned elements are updated on the device: what is kept, or a slot to which
+  /// bring() brings them from below the device, and from which take_back() takes them.
+  Slot<D>& updating(int u) {
+    return context_.shares.stores_parameters(u) ? gather_.staging(u) : kept_[u];
+  }
+  /// As updating says.
+  void bring(int u) {
+    if constexpr (X::Sharding::parameter_tier != Tier::device) {
+      if (context_.shares.stores_parameters(u) && context_.shares.owned_on_device(u) > 0)
+        context_.tiers.bring(u, 0, updating(u), 0);
+    }
+  }
+  /// As updating says.
+  void take_back(int u) {
+    if constexpr (X::Sharding::parameter_tier != Tier::device) {
+      if (context_.shares.stores_parameters(u) && context_.shares.owned_on_device(u) > 0)
+        context_.tiers.take_back(u, updating(u));
+    }
+  }
   /// Sends updated slices to the ranks that keep replicas; to be called after
   /// OptimizerState::update.
   void publish() { publish_(); }
 
  private:
+  /// Initial values of one part's elements from `begin`, to elements [place, place + n) of a slot.
+  template <class AnySlot>
+  void write(typename D::Stream& stream, AnySlot& slot, int u, bool trainable, Index begin,
+             Index place, Index n) {
+    auto claim = slot.template on<Parameter>(stream);
+    fill_zero(stream, claim.view(place, n));
+    if (trainable) {
+      auto trained = slot.template on<Trained>(stream);
+      write_initial(context_, stream, u, true, begin, trained.view(place, n));
+    } else {
+      write_initial(context_, stream, u, false, begin, claim.view(place, n));
+    }
+  }
+
   // How an initial value becomes a parameter: where a master weight is cut in two, as its half.
   using Trained = std::conditional_t<X::splits_master, UpperHalf, Parameter>;
 
@@ -64,13 +105,14 @@ class Parameters {
 };
 
 /// Writes the initial values of elements [begin, begin + to.size()) of a unit's trainable, or
-/// frozen, part on the compute stream; leaves padding alone.
-template <class T, class X>
-void write_initial(X& context, int u, bool trainable, Index begin, View<T, typename X::Device> to) {
+/// frozen, part on the stream; leaves padding alone.
+template <class T, class X, Device D>
+void write_initial(X& context, typename D::Stream& stream, int u, bool trainable, Index begin,
+                   View<T, D> to) {
   context.layout.pieces(u, trainable, begin, to.size(), [&](PlacedTensor const& t, Piece const& p) {
     Initial const& initial = context.units[at(u)].tensors[at(p.tensor_index)].initial;
-    initialise(context.compute, to.sub(p.begin, p.elements), initial, context.options.seed,
-               t.number, p.first);
+    initialise(stream, to.sub(p.begin, p.elements), initial, context.options.seed, t.number,
+               p.first);
   });
 }
 

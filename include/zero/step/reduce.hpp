@@ -131,7 +131,7 @@ class Reduce {
 
   void take(int u, Unit& s) {
     int const planned = context_.timeline.gradient_slot(u);
-    if (!s.handed_over && !context_.shares.gradient_slots()) {
+    if (!s.handed_over && !context_.shares.gradient_slots(u)) {
       s.slot = &kept_[u];
     } else if (!s.handed_over && busy_[at(planned)] == 0) {
       busy_[at(planned)] = 1;
@@ -179,7 +179,7 @@ class Reduce {
       std::size_t const targets = held_.size();
       Group<C> group(communicator_);
       for (std::size_t i = 0; i < f.units.size(); ++i)
-        send(f.units[i], held_[i], !context_.shares.gradient_slots());
+        send(f.units[i], held_[i], stays(f.units[i]));
       group.end();
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(targets), held_.end());
     }
@@ -187,9 +187,10 @@ class Reduce {
     held_.clear();
     for (int u : f.units) {
       Unit& s = units_[at(u)];
+      bring_down(u, *s.ready, !first_ && !context_.shares.boundary());
       if (s.ready_extra) {
         context_.extra_gradients.give(*s.ready);
-      } else if (context_.shares.gradient_slots()) {
+      } else if (context_.shares.gradient_slots(u)) {
         busy_[at(context_.timeline.gradient_slot(u))] = 0;
       }
       s.ready = nullptr;
@@ -212,9 +213,22 @@ class Reduce {
       }
       if (!joins) after(l.u, held_.front(), false, true);
       held_.clear();
+      bring_down(l.u, *l.slot, true);
       context_.extra_gradients.give(*l.slot);
     }
     late_.clear();
+  }
+
+  /// The sums of a unit stay in its slot, or go from there below the device.
+  bool stays(int u) const {
+    return !context_.shares.gradient_slots(u) || context_.shares.offloads(u);
+  }
+  /// Where the optimizer's state of a unit lies below the device, its reduced gradients go there.
+  void bring_down(int u, Slot<D>& slot, bool adds) {
+    if constexpr (S::optimizer_tier != Tier::device) {
+      if (context_.shares.offloads(u) && (last_ || !context_.shares.boundary()))
+        context_.tiers.receive(u, slot, own_begin(u), adds, last_);
+    }
   }
 
   /// Boundary: this rank's micro-batches are added in float; the last one's sum is rounded for the
@@ -247,6 +261,7 @@ class Reduce {
 
   /// Brings the sums that a slot holds into what is kept, where they are not there already.
   void after(int u, Claim<G, D>& gradients, bool overwrite, bool late) {
+    if (context_.shares.offloads(u)) return;
     Index const n = own(u);
     auto const sums = gradients.view(own_begin(u), n);
     Index const begin = context_.shares.owned_in_gradients(u, context_.rank());

@@ -7,6 +7,7 @@
 #include <zero/device/elementwise.hpp>
 #include <zero/model/initial.hpp>
 #include <zero/policy/policies.hpp>
+#include <zero/tier/host_side.hpp>
 
 namespace zero {
 
@@ -18,9 +19,10 @@ struct Requirements {
   using Gradient = typename P::Precision::Gradient;    ///< on the wire
   using D = typename C::Device;                        ///< that the ranks bring
 
-  static_assert(S::optimizer_tier == Tier::device && S::parameter_tier == Tier::device,
-                "zero: tiers other than OnDevice are not built into this version; use "
-                "Sharded<Stage> without Offload");
+  static_assert((S::optimizer_tier == Tier::device && S::parameter_tier == Tier::device) ||
+                    RunsHostCode<HostSide<D>>,
+                "zero: tiers other than OnDevice need a device whose streams run host code, "
+                "stream.enqueue(f); see zero/tier/host_side.hpp");
   static_assert(HasElementwise<D, Parameter, Gradient>,
                 "zero: the communicator's device lacks element-wise work for this precision; see "
                 "zero/device/elementwise.hpp");

@@ -12,18 +12,20 @@ namespace zero {
 
 /// The facts of a policy bundle and an optimizer, as values.
 struct Facts {
-  bool shards_optimizer = false;   ///< from stage 1
-  bool shards_gradients = false;   ///< from stage 2
-  bool shards_parameters = false;  ///< from stage 3
-  Index parameter_bytes = 4;       ///< of one element
-  Index gradient_bytes = 4;        ///< of one element
-  bool has_master = false;         ///< float weights behind the parameters
-  Index num_states = 0;            ///< floats of optimizer state an element
-  bool fp16_parameters = false;    ///< as long as bf16, and another type
-  bool fp16_gradients = false;     ///< likewise
-  Index master_bytes = 4;          ///< of one master weight, where there are any
-  Index state_bytes = 4;           ///< of one of the optimizer's numbers
-  bool has_trust_ratio = false;    ///< the optimizer compares norms of whole tensors
+  bool shards_optimizer = false;       ///< from stage 1
+  bool shards_gradients = false;       ///< from stage 2
+  bool shards_parameters = false;      ///< from stage 3
+  Index parameter_bytes = 4;           ///< of one element
+  Index gradient_bytes = 4;            ///< of one element
+  bool has_master = false;             ///< float weights behind the parameters
+  Index num_states = 0;                ///< floats of optimizer state an element
+  bool fp16_parameters = false;        ///< as long as bf16, and another type
+  bool fp16_gradients = false;         ///< likewise
+  Index master_bytes = 4;              ///< of one master weight, where there are any
+  Index state_bytes = 4;               ///< of one of the optimizer's numbers
+  bool has_trust_ratio = false;        ///< the optimizer compares norms of whole tensors
+  Tier optimizer_tier = Tier::device;  ///< where the optimizer's numbers lie
+  Tier parameter_tier = Tier::device;  ///< where slices of parameters lie
 
   /// @tparam P a Policies<...>
   /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
@@ -43,7 +45,9 @@ struct Facts {
             std::same_as<typename R::Gradient, fp16>,
             splits_master<R> ? 2 : 4,
             sizeof(typename P::State::Type),
-            has_trust_ratio};
+            has_trust_ratio,
+            S::optimizer_tier,
+            S::parameter_tier};
   }
 
   /// 0 to 3.
@@ -63,6 +67,8 @@ struct Facts {
         .add(master_bytes)
         .add(state_bytes)
         .add(Index{has_trust_ratio})
+        .add(static_cast<Index>(optimizer_tier))
+        .add(static_cast<Index>(parameter_tier))
         .value();
   }
 };
@@ -76,9 +82,12 @@ class Shares {
         facts_(facts),
         alone_(layout.world() == 1),
         accumulates_(options.accumulation > 1),
-        threshold_(options.persistence_threshold) {
+        threshold_(options.persistence_threshold),
+        offload_(options.offload) {
     Reduction const unset = facts.shards_gradients ? Reduction::micro_batch : Reduction::boundary;
-    boundary_ = options.reduction.value_or(unset) == Reduction::boundary;
+    // Where nothing is sent both are the same sums, and those below the device cost it no memory.
+    boundary_ = options.reduction.value_or(unset) == Reduction::boundary &&
+                !(alone_ && facts.optimizer_tier != Tier::device);
   }
 
   Facts const& facts() const { return facts_; }  ///< as given
@@ -88,8 +97,18 @@ class Shares {
   bool accumulates() const { return accumulates_; }
   /// Gradients are reduced with the last micro-batch only.
   bool boundary() const { return boundary_; }
-  /// Parameters are gathered for visits: stage 3 with more than one rank.
-  bool gathers() const { return facts_.shards_parameters && !alone_; }
+  /// Of what lies below the device.
+  OffloadOptions const& offload() const { return offload_; }
+  /// The state of this unit's owned elements lies below the device, and is updated there.
+  bool offloads(int) const { return facts_.optimizer_tier != Tier::device; }
+  /// This unit's slices of parameters lie below the device.
+  bool stores_parameters(int u) const {
+    return facts_.parameter_tier != Tier::device && sharded_parameters(u);
+  }
+  /// Parameters are gathered for visits: stage 3 with more than one rank, or from below the device.
+  bool gathers() const {
+    return facts_.shards_parameters && (!alone_ || facts_.parameter_tier != Tier::device);
+  }
   /// This unit's parameters are gathered for its visits and given back.
   bool gathers(int u) const { return gathers() && !resident(u) && layout_->elements(u) > 0; }
   /// Stage 3: this unit stays gathered.
@@ -102,10 +121,13 @@ class Shares {
     return replicated && !alone_ && (*layout_)[u].trainable > 0;
   }
   /// A visit's gradients go into a slot that several units use in turn, not into what is kept.
-  bool gradient_slots() const { return accumulates_ || (facts_.shards_gradients && !alone_); }
+  bool gradient_slots(int u) const {
+    return accumulates_ || (facts_.shards_gradients && (!alone_ || offloads(u)));
+  }
 
-  /// Elements of parameters kept: the unit, or the slices of its two parts.
+  /// Elements of parameters kept on the device: the unit, or the slices of its two parts.
   Index parameters(int u) const {
+    if (stores_parameters(u)) return 0;
     return sharded_parameters(u) ? layout_->slice(u) + layout_->frozen_slice(u)
                                  : layout_->elements(u);
   }
@@ -120,6 +142,8 @@ class Shares {
   Index owned(int u) const {
     return facts_.shards_optimizer ? layout_->slice(u) : (*layout_)[u].trainable;
   }
+  /// Those whose state is kept on the device.
+  Index owned_on_device(int u) const { return offloads(u) ? 0 : owned(u); }
   /// Where they start in the unit's trainable part.
   Index owned_begin(int u, Index rank) const {
     return facts_.shards_optimizer ? layout_->slice_begin(u, rank) : 0;
@@ -131,12 +155,12 @@ class Shares {
 
   /// Elements of reduced gradients kept in the gradient type; none where accumulators hold them.
   Index gradients(int u) const {
-    if (accumulates_) return 0;
+    if (accumulates_ || (facts_.shards_gradients && offloads(u))) return 0;
     return facts_.shards_gradients ? layout_->slice(u) : (*layout_)[u].trainable;
   }
   /// Elements of float accumulators kept.
   Index accumulators(int u) const {
-    if (!accumulates_) return 0;
+    if (!accumulates_ || (offloads(u) && !boundary_)) return 0;
     return boundary_ || !facts_.shards_optimizer ? (*layout_)[u].trainable : layout_->slice(u);
   }
   /// Where the owned elements start in what holds the reduced gradients.
@@ -152,6 +176,7 @@ class Shares {
   bool accumulates_;
   bool boundary_ = true;
   Index threshold_;
+  OffloadOptions offload_;
 };
 
 }  // namespace zero

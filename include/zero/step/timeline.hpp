@@ -101,7 +101,6 @@ class Timeline {
 
   void plan_gradient_slots(Layout const& layout, Shares const& shares) {
     gradient_slot_.assign(at(layout.size()), -1);
-    if (!shares.gradient_slots()) return;
     std::vector<int> first(at(layout.size()), -1);
     for (int i = visits(); i-- > 0;) {
       if (schedule_[at(i)].phase == Phase::backward) first[at(schedule_[at(i)].unit)] = i;
@@ -109,7 +108,9 @@ class Timeline {
     std::vector<Residency> residencies;
     for (Flush const& flush : flushes_) {
       // One visit longer, so that the reduction may run while the next visit computes.
-      for (int u : flush.units) residencies.push_back({u, first[at(u)], flush.due + 1});
+      for (int u : flush.units) {
+        if (shares.gradient_slots(u)) residencies.push_back({u, first[at(u)], flush.due + 1});
+      }
     }
     gradient_slots_ = colour(residencies, 0, [&](int u) { return layout[u].trainable; });
     for (Residency const& r : residencies) gradient_slot_[at(r.unit)] = r.slot;

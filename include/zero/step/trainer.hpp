@@ -143,11 +143,9 @@ class Trainer {
   /// @throws as decision
   void synchronize() {
     context_.guarded([&] {
-      context_.gathering.synchronize();
-      context_.reducing.synchronize();
       Decision d;
       read(context_.decision(), d);
-      context_.wait();
+      context_.synchronize();
       context_.check_decision(d);
     });
   }

@@ -23,13 +23,13 @@ void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradient
   using D = typename X::Device;
   using P = typename X::Stored;
   using O = std::remove_cvref_t<decltype(state.optimizer())>;
-  Index const n = context.shares.owned(u);
+  Index const n = context.shares.owned_on_device(u);
   if (n == 0) return;
   auto& stream = context.compute;
   auto decision = context.decision().template on<Decision>(stream);
   auto segments = context.segments(u).template on<Segment>(stream);
   auto states = state.state_slot(u).template on<typename X::State>(stream);
-  auto kept = parameters.kept(u).template on<typename X::Parameter>(stream);
+  auto kept = parameters.updating(u).template on<typename X::Parameter>(stream);
   auto master = state.master_slot(u).template on<typename StorageOf<P>::Master>(stream);
   auto const owned = kept.view(context.shares.owned_in_parameters(u, context.rank()), n);
   Claim<double, D> norms;
@@ -63,8 +63,10 @@ void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradient
 /// Communication: none. Ordering: on the compute stream, after the decision and the measures.
 template <class State, class X>
 void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
+  parameters.bring(u);
   with_update(state, parameters, gradients, u,
               [&](auto const& of_unit) { update(state.context().compute, of_unit); });
+  parameters.take_back(u);
 }
 
 /// Measures what an optimizer with trust ratios needs of every trained tensor.
@@ -83,6 +85,7 @@ class Measure {
   template <class State>
   void operator()(State& state, Parameters<X>& parameters, Gradients<X>& gradients) {
     constexpr bool sharded = X::Sharding::shards_optimizer;
+    constexpr bool below = X::Sharding::optimizer_tier != Tier::device;
     auto& stream = context_.compute;
     Layout const& layout = context_.layout;
     Index const world = context_.world();
@@ -91,18 +94,22 @@ class Measure {
     if (row == 0) return;
     auto sums = context_.norms().template on<double>(stream);
     fill_zero(stream, sums.view(0, world * row));
+    if constexpr (below) state.offloaded().measure();
     for (int u = 0; u < layout.size(); ++u) {
       NormSlices const slices{first, sharded ? 1 : world, layout.slice(u),
                               layout.trained_tensors()};
+      parameters.bring(u);
       with_update(state, parameters, gradients, u, [&](auto const& update) {
         measure_norms(stream, update, sums.view(0, world * row), slices);
       });
     }
+    if constexpr (below) context_.tiers.bring_up_norms(stream, sums.view(first * row, row), first);
     if constexpr (sharded) {
-      if (context_.shares.alone()) return;
-      communicator_.all_gather(sums.source(first * row, row), sums.target(0, world * row),
-                               Where{"update", "tensor norms", context_.step});
+      if (!context_.shares.alone())
+        communicator_.all_gather(sums.source(first * row, row), sums.target(0, world * row),
+                                 Where{"update", "tensor norms", context_.step});
     }
+    if constexpr (below) context_.tiers.take_norms(stream, sums.view(0, world * row));
   }
 
  private:

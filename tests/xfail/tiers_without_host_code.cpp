@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expected-error: zero: tiers other than OnDevice are not built into this version; use
-// expected-error: Sharded<Stage> without Offload
+// expected-error: zero: tiers other than OnDevice need a device whose streams run host code,
+// expected-error: stream.enqueue(f); see zero/tier/host_side.hpp
 
 #include <archetypes/trainer.hpp>
 

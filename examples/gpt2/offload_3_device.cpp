@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainers of stage 3 with parameters alone below the device, compiled apart from the others.
+
+#include <gpt2/on_host.hpp>
+
+template gpt2::Outcome gpt2::train_offloaded<3, zero::Tier::device>(Settings const&, Corpus const&,
+                                                                    zero::Metrics*,
+                                                                    zero::StopSignal const&);

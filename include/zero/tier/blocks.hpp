@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Blocks of state that are kept below the device and pass through host memory one by one: those of
+// the tier OnHost stay there, those of OnNvme come from a file into a ring and go back. Whoever
+// uses a block claims its slot, as any other; what reads and writes the file has a stream of its
+// own.
+
+#include <zero/tier/block_plan.hpp>
+#include <zero/tier/host_side.hpp>
+#include <zero/tier/storage_file.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace zero {
+
+/// Where the files of one rank's blocks are made, and by what they are read and written.
+struct FileSystem {
+  std::string folder{};                    ///< OffloadOptions::nvme_path
+  int rank = 0;                            ///< part of the files' names
+  std::shared_ptr<Transfers> transfers{};  ///< of all files of the rank
+  Ledger* ledger = nullptr;                ///< of bytes in files
+};
+
+namespace detail {
+
+/// The part of Blocks that only files need.
+template <Device D>
+class BlockRing {
+ public:
+  using H = HostSide<D>;
+
+  BlockRing(H& memory, BlockPlan const& plan, FileSystem const& files)
+      : plan_(plan), transfers_(files.transfers), stream_(memory.stream()) {
+    if (plan.file_bytes == 0) return;
+    file_.emplace(files.folder, plan.kind, files.rank, plan.file_bytes, *files.ledger);
+    slots_.resize(at(plan.ring));
+    versions_.resize(plan.blocks.size(), 0);
+  }
+  BlockRing(BlockRing const&) = delete;
+  BlockRing& operator=(BlockRing const&) = delete;
+  /// Streams have done their work by now; transfers may still be under way.
+  ~BlockRing() {
+    for (RingSlot& slot : slots_) transfers_->wait(slot.transfer);
+  }
+
+  typename D::Stream& stream() { return stream_; }
+
+  /// The slot, counted in the ring, that is given to a block: one that has it already, else the one
+  /// that was taken longest ago.
+  Index take(Index block) {
+    std::size_t oldest = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].given_to == block) {
+        oldest = i;
+        break;
+      }
+      if (slots_[i].taken < slots_[oldest].taken) oldest = i;
+    }
+    slots_[oldest].given_to = block;
+    slots_[oldest].taken = ++takes_;
+    return static_cast<Index>(oldest);
+  }
+
+  /// In the stream's order: the slot holds the block, or soon will. @param memory the slot's
+  void load(Index i, Index block, std::byte* memory, bool reads, bool waits) {
+    RingSlot& slot = slots_[at(i)];
+    if (slot.holds != block) {
+      settle(slot);
+      slot.holds = block;
+      if (reads) start(slot, block, memory, false);
+    }
+    if (waits) settle(slot);
+  }
+  /// In the stream's order: the block goes from its slot to the file.
+  void store(Index i, Index block, std::byte* memory) {
+    RingSlot& slot = slots_[at(i)];
+    settle(slot);
+    start(slot, block, memory, true);
+  }
+  /// In the stream's order: all that was written is in the file.
+  void settle() {
+    for (RingSlot& slot : slots_) settle(slot);
+  }
+
+ private:
+  struct RingSlot {
+    Transfer transfer{};
+    Index given_to = -1;     // by the host thread, which runs ahead
+    Index taken = 0;         // when, in takes
+    Index holds = -1;        // in the order of the stream
+    bool unchecked = false;  // it was read, and its stamp not looked at yet
+  };
+
+  /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
+  ///   the file holds since then nobody knows
+  void settle(RingSlot& slot) {
+    if (!failure_.empty()) throw StorageError(failure_);
+    transfers_->wait(slot.transfer);
+    try {
+      file_->check(slot.transfer);
+      if (std::exchange(slot.unchecked, false)) check_stamp(slot);
+    } catch (StorageError const& e) {
+      failure_ = e.what();
+      throw;
+    }
+  }
+  void start(RingSlot& slot, Index block, std::byte* memory, bool writes) {
+    BlockPlan::Block const& b = plan_.blocks[at(block)];
+    slot.transfer.file = file_->descriptor();
+    slot.transfer.writes = writes;
+    slot.transfer.memory = memory;
+    slot.transfer.bytes = BlockPlan::stored_bytes(b.bytes);
+    slot.transfer.offset = b.offset;
+    if (slot.transfer.bytes == 0) return;
+    if (writes) {
+      Stamp const stamp{block, ++versions_[at(block)]};
+      std::memcpy(stamp_of(slot), &stamp, sizeof stamp);
+    }
+    slot.unchecked = !writes && versions_[at(block)] > 0;
+    transfers_->start(slot.transfer);
+  }
+
+  struct Stamp {
+    Index block;
+    Index version;
+  };
+  static_assert(sizeof(Stamp) == BlockPlan::stamp_bytes);
+
+  static std::byte* stamp_of(RingSlot const& slot) {
+    return slot.transfer.memory + slot.transfer.bytes - BlockPlan::stamp_bytes;
+  }
+  void check_stamp(RingSlot const& slot) const {
+    Stamp found{};
+    std::memcpy(&found, stamp_of(slot), sizeof found);
+    if (found.block == slot.holds && found.version == versions_[at(slot.holds)]) return;
+    throw StorageError("'" + file_->path() + "': read " + std::to_string(slot.transfer.bytes) +
+                       " bytes at offset " + std::to_string(slot.transfer.offset) +
+                       ", and they are not what was written there: the file has been cut, or "
+                       "written to by another");
+  }
+
+  BlockPlan const& plan_;
+  std::shared_ptr<Transfers> transfers_;
+  typename D::Stream stream_;
+  std::optional<StorageFile> file_;
+  std::vector<RingSlot> slots_;
+  std::vector<Index> versions_;  // of each block: how often it was written
+  std::string failure_;          // the first one
+  Index takes_ = 0;
+};
+
+struct NoRing {
+  template <class... A>
+  explicit NoRing(A const&...) {}
+};
+
+}  // namespace detail
+
+/// Raised while a step is skipped, or once a file has failed: then updates read and write no file,
+/// and nothing of theirs goes up. Whose work looks at it claims the slot, so that it sees what was
+/// decided of its own step.
+template <Device D>
+struct StopFlag {
+  Slot<HostSide<D>>* slot = nullptr;  ///< with the flag
+  std::int32_t* raised = nullptr;     ///< its address
+
+  /// Claims the flag for work on a stream.
+  Claim<std::int32_t, HostSide<D>> on(typename D::Stream& stream) const {
+    return slot->template on<std::int32_t>(stream);
+  }
+};
+
+/// What a block is opened for.
+enum class BlockUse {
+  any,    ///< whatever has become of the step
+  update  ///< the step's update, which may be skipped
+};
+
+/// The blocks of one kind. Used from one host thread; one block at a time is open.
+/// @tparam D the device beside the host's memory
+/// @tparam T the tier; for OnHost nothing of files is compiled
+template <Device D, Tier T>
+class Blocks {
+ public:
+  using H = HostSide<D>;              ///< whose memory the slots are
+  using Stream = typename D::Stream;  ///< of the device
+
+  /// Allocates the memory and makes the file.
+  /// @param plan,memory outlive this
+  /// @param files where and how; not used by OnHost
+  /// @param stop what it says of updates; raised when a file fails
+  /// @throws OutOfMemory; StorageError
+  Blocks(H& memory, BlockPlan const& plan, FileSystem const& files, StopFlag<D> stop)
+      : plan_(plan), stop_(stop), slots_(memory, plan.memory), ring_(memory, plan, files) {}
+
+  Index size() const { return static_cast<Index>(plan_.blocks.size()); }  ///< blocks
+
+  /// The slot through which a block is used until close(). The block's bytes are there once the
+  /// slot is claimed, unless it is opened to be overwritten.
+  /// @param block of this set
+  /// @param reads the bytes that were last written are needed
+  /// @param use in an update nothing is read or written while the flag is raised: it is skipped
+  Slot<H>& open(Index block, bool reads, BlockUse use) {
+    if constexpr (T == Tier::nvme) {
+      if (in_file(block)) return load(block, reads, true, use);
+    }
+    return slots_[plan_.blocks[at(block)].slot];
+  }
+  /// Begins to read a block that will be opened soon, where that is not for nothing.
+  void expect([[maybe_unused]] Index block, [[maybe_unused]] BlockUse use) {
+    if constexpr (T == Tier::nvme) {
+      if (block < size() && in_file(block)) load(block, true, false, use);
+    }
+  }
+  /// Ends the use of a block; what claims its slot has ended.
+  /// @param changed the bytes are to be kept
+  void close([[maybe_unused]] Index block, [[maybe_unused]] bool changed,
+             [[maybe_unused]] BlockUse use) {
+    if constexpr (T == Tier::nvme) {
+      if (!in_file(block) || !changed) return;
+      Index const i = ring_.take(block);
+      auto claim = slots_[slot_of(i)].template on<std::byte>(ring_.stream());
+      auto const flag = flag_for(use);
+      ring_.stream().enqueue([this, i, block, use, memory = claim.view().address()] {
+        unless_stopped(use, [&] { ring_.store(i, block, memory); });
+      });
+    }
+  }
+  /// Enqueues that everything that was changed has been written, or fails.
+  void settle() {
+    if constexpr (T == Tier::nvme) {
+      if (plan_.file_bytes > 0)
+        ring_.stream().enqueue([this] { unless_stopped(BlockUse::any, [&] { ring_.settle(); }); });
+    }
+  }
+  /// Calls f(Stream&) for the stream of the file, where there is one.
+  template <class F>
+  void with_stream([[maybe_unused]] F f) {
+    if constexpr (T == Tier::nvme) f(ring_.stream());
+  }
+
+ private:
+  bool in_file(Index block) const { return plan_.blocks[at(block)].offset >= 0; }
+  Index slot_of(Index i) const { return slots_.size() - plan_.ring + i; }
+
+  Slot<H>& load(Index block, bool reads, bool waits, BlockUse use) {
+    Index const i = ring_.take(block);
+    Slot<H>& slot = slots_[slot_of(i)];
+    auto claim = slot.template on<std::byte>(ring_.stream());
+    auto const flag = flag_for(use);
+    ring_.stream().enqueue([this, i, block, reads, waits, use, memory = claim.view().address()] {
+      unless_stopped(use, [&] { ring_.load(i, block, memory, reads, waits); });
+    });
+    return slot;
+  }
+  Claim<std::int32_t, H> flag_for(BlockUse use) {
+    return use == BlockUse::update ? stop_.on(ring_.stream()) : Claim<std::int32_t, H>();
+  }
+  /// What fails stops the step.
+  template <class F>
+  void unless_stopped(BlockUse use, F f) {
+    if (use == BlockUse::update && detail::raised(stop_.raised)) return;
+    try {
+      f();
+    } catch (...) {
+      detail::raise(stop_.raised, true);
+      throw;
+    }
+  }
+
+  BlockPlan const& plan_;
+  StopFlag<D> stop_;
+  SlotArray<H> slots_;
+  [[no_unique_address]] std::conditional_t<T == Tier::nvme, detail::BlockRing<D>, detail::NoRing>
+      ring_;
+};
+
+}  // namespace zero

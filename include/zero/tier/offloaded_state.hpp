@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What an optimizer keeps of its elements, below the device: float weights and states, tile by
+// tile, updated on the host by the arithmetic that devices use, and parameters that go back up.
+// While tile k is updated, tiles behind it come from the file and those before it go there, and
+// parameters of earlier ones go up.
+
+#include <zero/model/initial.hpp>
+#include <zero/optim/trust_ratio.hpp>
+#include <zero/tier/tiers.hpp>
+
+#include <vector>
+
+namespace zero {
+
+/// In place of OffloadedState, where it lies on the device.
+struct NoOffloadedState {
+  template <class... A>
+  explicit NoOffloadedState(A const&...) {}  ///< whatever OffloadedState takes
+};
+
+/// The offloaded part of an optimizer's state. A tile's block holds its weights (the float master
+/// weights, their lower halves, or, where the device's parameters are float, those), then the
+/// states, [num_states, elements], then, where weights are split, their upper halves.
+/// @tparam X a Context with tiers; @tparam O the optimizer
+template <class X, Optimizer O>
+class OffloadedState {
+ public:
+  using D = typename X::Device;                  ///< of this rank
+  using H = HostSide<D>;                         ///< the memory below it
+  using P = typename X::Stored;                  ///< how elements are stored
+  using Parameter = typename X::Parameter;       ///< of the device
+  using State = typename X::State;               ///< of the optimizer's numbers
+  using Weight = typename StorageOf<P>::Master;  ///< what a block keeps of a weight
+  static_assert(CanUpdate<H, O, P, typename X::Gradient>,
+                "zero: an optimizer whose state is offloaded needs update on the host beside the "
+                "communicator's device; see zero/tier/host_side.hpp");
+
+  /// Allocates and initialises: weights as the tensors' initial values, states 0.
+  /// @throws OutOfMemory; StorageError
+  OffloadedState(X& context, O const& optimizer)
+      : context_(context),
+        optimizer_(optimizer),
+        tiers_(context.tiers),
+        plan_(tiers_.plan()),
+        blocks_(tiers_.memory(), plan_.state, tiers_.file_system(), tiers_.stop()) {
+    auto segments = tiers_.segments().template on<Segment>(tiers_.host);
+    for (std::size_t t = 0; t < plan_.tiles.size(); ++t) {
+      Tile const& tile = plan_.tiles[t];
+      Index const begin = context.shares.owned_begin(tile.unit, context.rank()) + tile.begin;
+      std::vector<Segment> const table = context.layout.segments(tile.unit, begin, tile.elements);
+      num_segments_.push_back(static_cast<Index>(table.size()));
+      if (!table.empty())
+        copy_in(tiers_.host, segments.view(tile.first_segment, num_segments_.back()), table.data());
+      with_block(static_cast<Index>(t), Access::overwrite, [&](Views const& v) {
+        fill_zero(tiers_.host, v.weights);
+        fill_zero(tiers_.host, v.states);
+        write_initial(context, tiers_.host, tile.unit, true, begin, v.weights);
+        if constexpr (X::splits_master) {
+          fill_zero(tiers_.host, v.uppers);
+          write_initial(context, tiers_.host, tile.unit, true, begin, v.uppers);
+        }
+      });
+      tiers_.host.synchronize();
+    }
+  }
+  OffloadedState(OffloadedState const&) = delete;
+  OffloadedState& operator=(OffloadedState const&) = delete;
+
+  /// Applies the step's decision to all tiles. Enqueues; the device's parameters are claimed by
+  /// what uses them next.
+  /// @param parameters those of the context
+  /// @param learned the tensors' norms are in norms(), where the optimizer has trust ratios
+  template <class Parameters>
+  void update(Parameters& parameters) {
+    expect_first();
+    for (int u = 0; u < context_.layout.size(); ++u) {
+      if (first(u) == first(u + 1)) continue;
+      bool const below = context_.shares.stores_parameters(u);
+      Slot<H>* const kept =
+          below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
+      for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, t, kept);
+      if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
+    }
+    blocks_.settle();
+  }
+  /// Sums of squares of the offloaded slices' weights and directions.
+  /// @param slices which row of the host's norms they are added to
+  void measure() requires HasTrustRatio<O> {
+    Index const tensors = context_.layout.trained_tensors();
+    {
+      auto norms = tiers_.norms().template on<double>(tiers_.host);
+      fill_zero(tiers_.host, norms.view());
+    }
+    expect_first();
+    for (Index t = 0; t < blocks_.size(); ++t) {
+      auto norms = tiers_.norms().template on<double>(tiers_.host);
+      NormSlices const slices{context_.rank(), 1, plan_.tiles[at(t)].elements, tensors};
+      with_update(t, {}, Access::measure, [&](auto const& of_tile) {
+        measure_norms(tiers_.host, of_tile, norms.view(), slices);
+      });
+    }
+  }
+
+  /// Reads a unit's float weights, or the optimizer's number k, of owned elements [begin, begin +
+  /// count). Waits.
+  void read_weights(int u, Index begin, Index count, float* to) {
+    read(u, begin, count, to, [](Views const& v, Index i) {
+      if constexpr (X::splits_master) {
+        return join(bits_as_parameter(v.uppers.address()[i]), v.weights.address()[i]);
+      } else {
+        return v.weights.address()[i];
+      }
+    });
+  }
+  /// As read_weights.
+  void read_states(int u, int k, Index begin, Index count, float* to) {
+    read(u, begin, count, to, [k](Views const& v, Index i) {
+      return static_cast<float>(v.states.address()[k * v.weights.size() + i]);
+    });
+  }
+  /// Calls f(begin, weights, states, uppers) for each tile of a unit, in order, to be replaced in
+  /// work on the host's stream: views of host memory of `begin` counted in the owned elements;
+  /// `uppers` is empty where weights are not split. Parameters of the device are the caller's.
+  template <class F>
+  void rewrite(int u, F f) {
+    for (Index t = first(u); t < first(u + 1); ++t) {
+      with_block(t, Access::change, [&](Views const& v) {
+        f(plan_.tiles[at(t)].begin, v.weights, v.states, v.uppers);
+      });
+      context_.tiers.host.synchronize();
+    }
+  }
+
+ private:
+  enum class Access { read, change, overwrite, measure, update };
+  struct Views {
+    View<Weight, H> weights;    // [n]
+    View<State, H> states;      // [num_states, n]
+    View<UpperHalf, H> uppers;  // [n], or none
+  };
+
+  static bf16 bits_as_parameter(UpperHalf half) { return half.rounded(); }
+  Index first(int u) const { return plan_.first_tile[at(u)]; }
+  Index ring() const { return context_.options.offload.buffer_count; }
+  void expect_first() {
+    for (Index t = 0; t + 1 < ring(); ++t) blocks_.expect(t, BlockUse::update);
+  }
+
+  template <class F>
+  void with_block(Index t, Access access, F f) {
+    Index const n = plan_.tiles[at(t)].elements;
+    bool const steps = access == Access::measure || access == Access::update;
+    BlockUse const use = steps ? BlockUse::update : BlockUse::any;
+    Slot<H>& slot = blocks_.open(t, access != Access::overwrite, use);
+    {
+      auto claim = slot.template on<std::byte>(tiers_.host);
+      std::byte* const begin = claim.view().address();
+      std::byte* const states = begin + n * Index{sizeof(Weight)};
+      std::byte* const uppers = states + n * O::num_states * Index{sizeof(State)};
+      f(Views{{reinterpret_cast<Weight*>(begin), n},
+              {reinterpret_cast<State*>(states), n * O::num_states},
+              {reinterpret_cast<UpperHalf*>(uppers), X::splits_master ? n : 0}});
+    }
+    blocks_.close(t, access != Access::read && access != Access::measure, use);
+    // Its slot is that of the tile before, which has gone to the file while this one was updated.
+    if (steps) blocks_.expect(t + ring() - 1, use);
+  }
+
+  /// Calls f(Update) with everything claimed on the host's stream. @param rounded where parameters
+  /// go; none where the block keeps them
+  template <class F>
+  void with_update(Index t, View<Parameter, H> rounded, Access access, F f) {
+    Tile const& tile = plan_.tiles[at(t)];
+    auto decision = tiers_.decision().template on<Decision>(tiers_.host);
+    auto segments = tiers_.segments().template on<Segment>(tiers_.host);
+    NormsOf<O, H> norms_view{};
+    Claim<double, H> norms;
+    if constexpr (HasTrustRatio<O>) {
+      norms = tiers_.norms().template on<double>(tiers_.host);
+      norms_view = {norms.view(), context_.world(), context_.layout.trained_tensors()};
+    }
+    with_block(t, access, [&](Views const& v) {
+      if constexpr (X::splits_master)
+        rounded = {reinterpret_cast<Parameter*>(v.uppers.address()), v.uppers.size()};
+      // A file that has failed stops the step here as well.
+      tiers_.host.enqueue([d = decision.view().address(), stopped = tiers_.stop().raised] {
+        if (detail::raised(stopped)) d->skip = 1;
+      });
+      tiers_.with_sums(tile.unit, tile.begin, tile.elements, [&](auto sums) {
+        using G = std::remove_const_t<typename decltype(sums)::Element>;
+        Update<O, G, P, H> update{optimizer_,
+                                  sums,
+                                  v.weights,
+                                  v.states,
+                                  rounded,
+                                  segments.view(tile.first_segment, num_segments_[at(t)]),
+                                  decision.view(0, 1),
+                                  context_.options.seed,
+                                  norms_view};
+        f(update);
+      });
+    });
+  }
+
+  /// @param kept where the unit's parameters lie below the device, or null
+  template <class Parameters>
+  void update_tile(Parameters& parameters, Index t, Slot<H>* kept) {
+    Tile const& tile = plan_.tiles[at(t)];
+    Index const n = tile.elements;
+    Slot<H>& slot = kept != nullptr ? *kept : tiers_.parameter_staging(t);
+    {
+      auto to = slot.template on<Parameter>(tiers_.host);
+      View<Parameter, H> const rounded = to.view(kept != nullptr ? tile.begin : 0, n);
+      with_update(t, rounded, Access::update, [&](auto const& of_tile) {
+        zero::update(tiers_.host, of_tile);
+        if constexpr (X::splits_master)
+          copy_in_unless(tiers_.host, rounded,
+                         static_cast<Parameter const*>(of_tile.rounded.address()),
+                         tiers_.stop().raised);
+      });
+    }
+    if (kept != nullptr) return;
+    auto const flag = tiers_.stop().on(tiers_.up);
+    auto from = slot.template on<Parameter>(tiers_.up);
+    auto device = parameters.kept(tile.unit).template on<Parameter>(tiers_.up);
+    Index const place =
+        context_.shares.owned_in_parameters(tile.unit, context_.rank()) + tile.begin;
+    copy_in_unless(tiers_.up, device.view(place, n),
+                   static_cast<Parameter const*>(from.view().address()), tiers_.stop().raised);
+  }
+
+  template <class Value>
+  void read(int u, Index begin, Index count, float* to, Value value) {
+    for (Index t = first(u); t < first(u + 1); ++t) {
+      Tile const& tile = plan_.tiles[at(t)];
+      Index const from = std::max(begin, tile.begin);
+      Index const end = std::min(begin + count, tile.begin + tile.elements);
+      if (from >= end) continue;
+      with_block(t, Access::read, [&](Views const& v) {
+        tiers_.host.enqueue([=, first = tile.begin] {
+          for (Index i = from; i < end; ++i) to[i - begin] = value(v, i - first);
+        });
+      });
+    }
+    context_.wait();
+    tiers_.host.synchronize();
+  }
+
+  X& context_;
+  O optimizer_;
+  std::remove_reference_t<decltype(std::declval<X&>().tiers)>& tiers_;
+  TierPlan const& plan_;
+  Blocks<D, X::Sharding::optimizer_tier> blocks_;
+  std::vector<Index> num_segments_;
+};
+
+}  // namespace zero

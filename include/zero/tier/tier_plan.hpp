@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What one rank keeps below the device: every buffer of host memory and every file, named and sized
+// before anything is allocated. What is allocated is exactly this.
+
+#include <zero/optim/decision.hpp>
+#include <zero/shard/layout.hpp>
+#include <zero/tier/block_plan.hpp>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+/// A stretch of a unit's owned elements that is updated at once; its weights and states are one
+/// block.
+struct Tile {
+  int unit = 0;             ///< of the model
+  Index begin = 0;          ///< first element, in the rank's owned elements
+  Index elements = 0;       ///< a multiple of 64
+  Index first_segment = 0;  ///< where its segments may start in the table of all tiles
+};
+
+/// The buffers of one rank below the device, in bytes.
+struct TierPlan {
+  std::vector<Tile> tiles{};                  ///< of the units that are offloaded, in order
+  std::vector<Index> first_tile{};            ///< of each unit, and one past the last
+  BlockPlan state{};                          ///< a block a tile: weights, states, split parameters
+  BlockPlan parameters{};                     ///< two blocks a unit: trainable and frozen slice
+  PlannedBuffer gradients{"host gradients"};  ///< reduced slices, one slot a unit
+  PlannedBuffer staging{"host staging"};      ///< gradients on their way down, parameters up
+  PlannedBuffer tables{"host tables"};        ///< decision, flag, sums of squares, norms, segments
+  static constexpr Index gradient_staging = 2;   ///< slots of `staging`
+  static constexpr Index parameter_staging = 3;  ///< slots of `staging` behind these
+
+  TierPlan() = default;
+  /// Of one rank.
+  /// @param shares what is owned and offloaded, a Shares
+  template <class Shares>
+  TierPlan(Layout const& layout, Shares const& shares) {
+    auto const& f = shares.facts();
+    if (f.optimizer_tier == Tier::device && f.parameter_tier == Tier::device) return;
+    OffloadOptions const& options = shares.offload();
+    state.kind = "optimizer state";
+    parameters.kind = "parameters";
+    bool const state_stays = f.optimizer_tier != Tier::nvme;
+    state.memory.kind = state_stays ? "host optimizer state" : "host state tiles";
+    parameters.memory.kind =
+        f.parameter_tier != Tier::nvme ? "host parameters" : "host parameter tiles";
+    Index const weight_bytes = f.has_master ? f.master_bytes : Index{sizeof(float)};
+    bool const splits = f.has_master && f.master_bytes < Index{sizeof(float)};
+    Index const element_bytes =
+        weight_bytes + f.num_states * f.state_bytes + (splits ? f.parameter_bytes : 0);
+    Index const tile = round_up(options.tile_elements, alignment_elements);
+    Index largest = 0;  // tile
+    Index segments = 0;
+    bool goes_up = false;  // parameters that lie on the device
+    Index in_cpu = options.max_in_cpu_elements;
+    for (int u = 0; u < layout.size(); ++u) {
+      first_tile.push_back(static_cast<Index>(tiles.size()));
+      Index const owned = shares.offloads(u) ? shares.owned(u) : 0;
+      // Norms of whole tensors are added in an order that tiles would change.
+      Index const step = f.has_trust_ratio ? std::max(owned, Index{1}) : tile;
+      for (Index begin = 0; begin < owned; begin += step) {
+        Index const n = std::min(step, owned - begin);
+        tiles.push_back({u, begin, n, segments});
+        segments += layout.max_segments(u);
+        state.add(n * element_bytes, state_stays);
+        largest = std::max(largest, n);
+      }
+      gradients.add(owned * (shares.accumulates() ? Index{sizeof(float)} : f.gradient_bytes));
+      goes_up = goes_up || (owned > 0 && !shares.stores_parameters(u));
+      bool const stores = shares.stores_parameters(u);
+      for (Index n : {layout.slice(u), layout.frozen_slice(u)}) {
+        bool const stays = f.parameter_tier != Tier::nvme || n <= in_cpu;
+        if (stores && stays) in_cpu -= n;
+        parameters.add(stores ? n * f.parameter_bytes : 0, stays);
+      }
+    }
+    first_tile.push_back(static_cast<Index>(tiles.size()));
+    state.add_ring(options.buffer_count);
+    parameters.add_ring(options.buffer_count);
+    for (Index i = 0; i < gradient_staging; ++i) staging.add(largest * f.gradient_bytes);
+    for (Index i = 0; i < parameter_staging; ++i)
+      staging.add(goes_up ? largest * f.parameter_bytes : 0);
+    tables.add(sizeof(Decision));
+    tables.add(sizeof(std::int32_t));
+    tables.add(2 * Index{sizeof(double)});
+    tables.add(layout.size() * norm_record_doubles * Index{sizeof(double)});
+    tables.add(f.has_trust_ratio
+                   ? layout.world() * layout.trained_tensors() * 2 * Index{sizeof(double)}
+                   : 0);
+    tables.add(segments * Index{sizeof(Segment)});
+  }
+
+  /// All buffers of host memory, in the order in which they are shown.
+  std::array<PlannedBuffer const*, 5> buffers() const {
+    return {&parameters.memory, &gradients, &state.memory, &staging, &tables};
+  }
+  /// Of host memory, in all.
+  Index host_bytes() const {
+    Index n = 0;
+    for (PlannedBuffer const* b : buffers()) n += b->bytes;
+    return n;
+  }
+  /// Of files, in all.
+  Index nvme_bytes() const { return state.file_bytes + parameters.file_bytes; }
+  /// "host parameters 128 bytes, ..., in all 640 bytes of host memory and 0 bytes in files"
+  std::string text() const {
+    std::string s;
+    for (PlannedBuffer const* b : buffers())
+      s += std::string(b->kind) + " " + std::to_string(b->bytes) + " bytes, ";
+    return s + "in all " + std::to_string(host_bytes()) + " bytes of host memory and " +
+           std::to_string(nvme_bytes()) + " bytes in files";
+  }
+};
+
+}  // namespace zero

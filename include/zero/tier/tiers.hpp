@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The memories below one rank's device: streams of their own, reduced gradients that come down unit
+// by unit, parameters that are fetched for gathers, and the step's decision. What an optimizer
+// keeps there is OffloadedState's.
+
+#include <zero/policy/policies.hpp>
+#include <zero/tier/blocks.hpp>
+#include <zero/tier/tier_plan.hpp>
+
+#include <cstdio>
+#include <string>
+
+namespace zero {
+
+/// In place of Tiers, where everything lies on the device.
+struct NoTiers {
+  template <class... A>
+  explicit NoTiers(A const&...) {}  ///< whatever Tiers takes
+  template <class F>
+  void for_each_stream(F) {}  ///< has none
+};
+
+namespace detail {
+
+/// Bytes that this machine can give out, or -1 where it does not say.
+inline Index available_host_bytes() {
+  std::FILE* const file = std::fopen("/proc/meminfo", "r");
+  if (file == nullptr) return -1;
+  char line[128];
+  long long kib = -1;
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %lld kB", &kib) == 1) break;
+  }
+  std::fclose(file);
+  return kib < 0 ? -1 : static_cast<Index>(kib) * 1024;
+}
+
+}  // namespace detail
+
+/// @tparam D the device
+/// @tparam P a Policies<...> with a tier that is not the device's
+/// @tparam Shares what the rank owns, as step/shares.hpp has it
+template <Device D, class P, class Shares>
+class Tiers {
+ public:
+  using H = HostSide<D>;                                            ///< the host's memory
+  using Stream = typename D::Stream;                                ///< of the device
+  using Sharding = typename P::Sharding;                            ///< whose facts these are
+  using Parameter = typename P::Precision::Parameter;               ///< as kept, and on the wire
+  using Gradient = typename P::Precision::Gradient;                 ///< as it comes down
+  static constexpr Tier optimizer_tier = Sharding::optimizer_tier;  ///< of states and weights
+  static constexpr Tier parameter_tier = Sharding::parameter_tier;  ///< of parameters
+
+  /// Allocates. @param device and all others outlive this
+  /// @throws OutOfMemory naming the buffers, where the plan does not fit; StorageError
+  Tiers(D& device, Layout const& layout, Shares const& shares, TierPlan const& plan, int rank)
+      : layout_(layout),
+        shares_(shares),
+        plan_(plan),
+        rank_(rank),
+        memory_(device, shares.offload().pin_memory),
+        down(device.stream()),
+        host(device.stream()),
+        up(device.stream()),
+        tables_((check_memory(), memory_), plan.tables),
+        staging_(memory_, plan.staging),
+        gradients_(memory_, plan.gradients),
+        stop_{&tables_[1], tables_[1].template on<std::int32_t>(host).view().address()},
+        parameters_(memory_, plan.parameters, file_system(), stop_) {
+    detail::raise(stop_.raised, false);
+    for (Index table : {Index{2}, Index{3}}) {
+      auto claim = tables_[table].template on<double>(host);
+      fill_zero(host, claim.view());
+    }
+  }
+  Tiers(Tiers const&) = delete;
+  Tiers& operator=(Tiers const&) = delete;
+
+  H& memory() { return memory_; }                    ///< with the ledgers of host memory
+  Ledger& files() { return files_; }                 ///< of bytes in files
+  TierPlan const& plan() const { return plan_; }     ///< of all below the device
+  StopFlag<D> const& stop() const { return stop_; }  ///< of updates
+  /// Where and how files are made.
+  FileSystem file_system() {
+    if constexpr (optimizer_tier == Tier::nvme || parameter_tier == Tier::nvme) {
+      OffloadOptions const& o = shares_.offload();
+      if (transfers_ == nullptr)
+        transfers_ = o.transfers != nullptr
+                         ? o.transfers
+                         : std::make_shared<ThreadTransfers>(o.io_threads, o.io_block_bytes);
+      return {o.nvme_path, rank_, transfers_, &files_};
+    } else {
+      return {};
+    }
+  }
+  /// Calls f(Stream&) for each stream.
+  template <class F>
+  void for_each_stream(F f) {
+    for (Stream* stream : {&down, &host, &up}) f(*stream);
+    parameters_.with_stream(f);
+  }
+
+  /// A unit's reduced gradients come down from what a reduction left.
+  /// @param from where they are: elements [begin, begin + owned)
+  /// @param adds to what came before in this step; else they are what there is
+  /// @param last nothing more is expected: their squares are summed
+  void receive(int u, Slot<D>& from, Index begin, bool adds, bool last) {
+    Index const n = shares_.owned(u);
+    if (n == 0) return;
+    if (!adds && !shares_.accumulates()) {
+      auto source = from.template on<Gradient>(down);
+      auto to = gradients_[u].template on<Gradient>(down);
+      copy_out(down, to.view().address(), View<Gradient const, D>(source.view(begin, n)));
+    } else {
+      receive_staged(u, from, begin, n, adds);
+    }
+    if (!last) return;
+    constexpr Index width = norm_record_doubles;
+    auto records = tables_[3].template on<double>(host);
+    auto const record = records.view(u * width, width);
+    fill_zero(host, record);
+    with_sums(u, 0, n, [&](auto sums) { add_squares(host, sums, record, Index{u}); });
+  }
+  /// Calls f(View) with sums [begin, begin + count) of a unit's owned elements, claimed on `host`;
+  /// elements are float where micro-batches are accumulated, else Gradient.
+  template <class F>
+  void with_sums(int u, Index begin, Index count, F f) {
+    if (shares_.accumulates()) {
+      auto claim = gradients_[u].template on<float>(host);
+      f(View<float const, H>(claim.view(begin, count)));
+    } else {
+      auto claim = gradients_[u].template on<Gradient>(host);
+      f(View<Gradient const, H>(claim.view(begin, count)));
+    }
+  }
+  /// Brings the sums of squares of all units, added in their order, to the first two numbers of a
+  /// rank's record.
+  void write_squares(Stream& compute, View<double, D> record) {
+    {
+      auto records = tables_[3].template on<double>(host);
+      auto total = tables_[2].template on<double>(host);
+      host.enqueue(
+          [from = records.view().address(), to = total.view().address(), units = layout_.size()] {
+            to[0] = to[1] = 0;
+            for (Index u = 0; u < units; ++u) {
+              double const* const row = from + u * norm_record_doubles;
+              to[0] += row[0];
+              if (row[1] != 0) to[1] = row[1];
+            }
+          });
+    }
+    auto total = tables_[2].template on<double>(compute);
+    copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
+  }
+  /// The step is decided: updates on the host read it there.
+  void decided(Stream& compute, View<Decision const, D> decision) {
+    {
+      auto claim = tables_[0].template on<Decision>(compute);
+      copy_out(compute, claim.view().address(), decision);
+    }
+    auto claim = tables_[0].template on<Decision>(host);
+    auto flag = tables_[1].template on<std::int32_t>(host);
+    host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
+      detail::raise(stopped, d->skip != 0);
+    });
+  }
+  Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
+  Slot<H>& norms() { return tables_[4]; }     ///< of tensors, [world, trained tensors, 2]
+  Slot<H>& segments() { return tables_[5]; }  ///< of all tiles
+  /// Host memory through which parameters go up, in turn. @param i any number
+  Slot<H>& parameter_staging(Index i) {
+    return staging_[TierPlan::gradient_staging + i % TierPlan::parameter_staging];
+  }
+
+  /// The host's norms of this rank's slices go to their row on the device.
+  /// @param rank counted in rows of norms()
+  void bring_up_norms(Stream& compute, View<double, D> row, Index rank) {
+    auto claim = tables_[4].template on<double>(compute);
+    copy_in(compute, row,
+            static_cast<double const*>(claim.view(rank * row.size(), row.size()).address()));
+  }
+  /// The norms of all ranks' slices come to the host.
+  void take_norms(Stream& compute, View<double const, D> rows) {
+    auto claim = tables_[4].template on<double>(compute);
+    copy_out(compute, claim.view().address(), rows);
+  }
+
+  /// Brings this rank's slices of a unit to their places in the slot of all of it.
+  /// @param next the unit that will be fetched next, or -1: reading it may begin
+  void fetch(int u, Slot<D>& full, int next) {
+    Index const places[] = {layout_.slice_begin(u, rank_),
+                            layout_[u].trainable + layout_.frozen_slice_begin(u, rank_)};
+    for (Index part : {Index{0}, Index{1}}) bring(u, part, full, places[part]);
+    for (Index part : {Index{0}, Index{1}}) {
+      if (next >= 0 && slice(next, part) > 0)
+        parameters_.expect(2 * Index{next} + part, BlockUse::any);
+    }
+  }
+  /// Brings the trainable, 0, or frozen, 1, slice of a unit to a place of a slot.
+  void bring(int u, Index part, Slot<D>& to, Index place) {
+    Index const n = slice(u, part);
+    if (n == 0) return;
+    Slot<H>& kept = open_parameters(u, part, true, BlockUse::any);
+    {
+      auto from = kept.template on<Parameter>(up);
+      auto target = to.template on<Parameter>(up);
+      copy_in(up, target.view(place, n), static_cast<Parameter const*>(from.view().address()));
+    }
+    close_parameters(u, part, false, BlockUse::any);
+  }
+  /// Takes a unit's trainable slice from the start of a slot.
+  void take_back(int u, Slot<D>& from) {
+    Slot<H>& kept = open_parameters(u, 0, false, BlockUse::any);
+    {
+      auto source = from.template on<Parameter>(down);
+      auto to = kept.template on<Parameter>(down);
+      copy_out(down, to.view().address(), View<Parameter const, D>(source.view(0, slice(u, 0))));
+    }
+    close_parameters(u, 0, true, BlockUse::any);
+  }
+  /// Where a unit's slice is kept, until close_parameters. @param reads what is there is needed
+  Slot<H>& open_parameters(int u, Index part, bool reads, BlockUse use) {
+    return parameters_.open(2 * Index{u} + part, reads, use);
+  }
+  /// @param changed it is to be kept
+  void close_parameters(int u, Index part, bool changed, BlockUse use) {
+    parameters_.close(2 * Index{u} + part, changed, use);
+  }
+
+  /// Reads elements [begin, begin + count) of a unit's trainable, 0, or frozen, 1, slice. Waits.
+  void read_parameters(int u, Index part, Index begin, Index count, Parameter* to) {
+    Slot<H>& kept = open_parameters(u, part, true, BlockUse::any);
+    {
+      auto claim = kept.template on<Parameter>(host);
+      copy_out(host, to, View<Parameter const, H>(claim.view(begin, count)));
+    }
+    close_parameters(u, part, false, BlockUse::any);
+    host.synchronize();
+  }
+  /// Replaces them; `from` may go when this returns.
+  void write_parameters(int u, Index part, Index begin, Index count, Parameter const* from) {
+    Slot<H>& kept = open_parameters(u, part, true, BlockUse::any);
+    {
+      auto claim = kept.template on<Parameter>(host);
+      copy_in(host, claim.view(begin, count), from);
+    }
+    close_parameters(u, part, true, BlockUse::any);
+    host.synchronize();
+  }
+
+ private:
+  Index slice(int u, Index part) const {
+    return part == 0 ? layout_.slice(u) : layout_.frozen_slice(u);
+  }
+
+  void receive_staged(int u, Slot<D>& from, Index begin, Index n, bool adds) {
+    Index const piece = plan_.staging.slots[0].bytes / Index{sizeof(Gradient)};
+    for (Index done = 0; done < n; done += piece) {
+      Index const count = std::min(piece, n - done);
+      Slot<H>& slot = staging_[next_staging_];
+      next_staging_ = (next_staging_ + 1) % TierPlan::gradient_staging;
+      {
+        auto source = from.template on<Gradient>(down);
+        auto to = slot.template on<Gradient>(down);
+        copy_out(down, to.view().address(),
+                 View<Gradient const, D>(source.view(begin + done, count)));
+      }
+      auto staged = slot.template on<Gradient>(host);
+      View<Gradient const, H> const arrived = staged.view(0, count);
+      if (shares_.accumulates()) {
+        combine<float>(u, done, arrived, adds);
+      } else {
+        combine<Gradient>(u, done, arrived, adds);
+      }
+    }
+  }
+  template <class T>
+  void combine(int u, Index begin, View<Gradient const, H> from, bool adds) {
+    auto sums = gradients_[u].template on<T>(host);
+    if (adds) {
+      add(host, sums.view(begin, from.size()), from);
+    } else {
+      assign(host, sums.view(begin, from.size()), from);
+    }
+  }
+
+  void check_memory() {
+    Index const needed = plan_.host_bytes();
+    Index const limit = shares_.offload().host_limit_bytes;
+    memory_.ledger().limit_bytes(limit);
+    Index const available = detail::available_host_bytes();
+    bool const fits = (limit == 0 || needed <= limit) && (available < 0 || needed <= available);
+    if (fits) return;
+    throw OutOfMemory("the tiers do not fit: the plan needs " + std::to_string(needed) +
+                      " bytes of host memory a rank; " +
+                      (limit != 0 && needed > limit
+                           ? "OffloadOptions::host_limit_bytes is " + std::to_string(limit)
+                           : "this machine has " + std::to_string(available) + " free") +
+                      ". Plan: " + plan_.text());
+  }
+
+  Layout const& layout_;
+  Shares const& shares_;
+  TierPlan const& plan_;
+  int rank_;
+  H memory_;
+  Ledger files_{"files"};
+  std::shared_ptr<Transfers> transfers_{};
+
+ public:
+  Stream down;  ///< from the device to the host
+  Stream host;  ///< work on host memory
+  Stream up;    ///< from the host to the device
+
+ private:
+  SlotArray<H> tables_;
+  SlotArray<H> staging_;
+  SlotArray<H> gradients_;
+  StopFlag<D> stop_;
+  Blocks<D, parameter_tier> parameters_;
+  Index next_staging_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tiers take is what the plan says, falls from tier to tier on the device, and is given back.
+#include <zero/core/error.hpp>
+#include <zero/device/host.hpp>
+#include <zero/tier/host_side.hpp>
+
+#include <doctest/doctest.h>
+#include <support/death.hpp>
+#include <sys/resource.h>
+#include <tier/run.hpp>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+namespace {
+
+using namespace tier_test;
+
+Index open_files() {
+  Index n = 0;
+  for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++n;
+  return n;
+}
+
+std::string refusal(Setup const& setup) {
+  try {
+    train_mixed(setup);
+  } catch (zero::OutOfMemory const& e) {
+    return e.what();
+  }
+  return {};
+}
+
+bool has(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("device memory falls strictly: nothing offloaded, the optimizer, parameters as well") {
+  for (int world : {1, 2, 4}) {
+    for (Tier tier : {Tier::host, Tier::nvme}) {
+      Index const none = train_mixed({.place = {3}, .world = world}).ranks[0].device.peak;
+      Index const optimizer =
+          train_mixed({.place = {3, tier}, .world = world}).ranks[0].device.peak;
+      Setup both{.place = {3, tier, tier}, .world = world};
+      both.options.prefetch = 0;
+      Index const parameters = train_mixed(both).ranks[0].device.peak;
+      CHECK(optimizer < none);
+      CHECK(parameters < optimizer);
+    }
+  }
+}
+
+TEST_CASE("host memory holds what files do not: less of it on NVMe") {
+  Setup setup{.place = {3, Tier::host, Tier::host}};
+  setup.options.offload.tile_elements = 64;
+  Numbers const host = train_mixed(setup).ranks[0];
+  CHECK(host.nvme.peak == 0);
+  setup.place = {3, Tier::nvme, Tier::host};
+  setup.options.offload.buffer_count = 3;
+  Numbers const nvme = train_mixed(setup).ranks[0];
+  CHECK(nvme.nvme.peak > 0);
+}
+
+TEST_CASE("a hundred trainers, one after the other, leave no memory, no file and no descriptor") {
+  for (Place const& place : {Place{1, Tier::host}, Place{3, Tier::nvme, Tier::nvme}}) {
+    Setup const setup{.place = place, .steps = 1};
+    train_mixed(setup);
+    Index const files = open_files();
+    for (int i = 0; i < 100; ++i) train_mixed(setup);
+    CHECK(open_files() == files);
+    CHECK(entries(folder()) == 0);
+  }
+}
+
+TEST_CASE("a limit of host memory is held against the plan, whose buffers are named") {
+  Setup setup{.place = {3, Tier::host, Tier::host}};
+  Index const needed = train_mixed(setup).ranks[0].host.planned;
+  setup.options.offload.host_limit_bytes = needed;
+  CHECK(refusal(setup) == "");
+  setup.options.offload.host_limit_bytes = needed - 1;
+  std::string const said = refusal(setup);
+  CHECK_MESSAGE(has(said, "the plan needs " + std::to_string(needed) +
+                              " bytes of host memory a rank; OffloadOptions::host_limit_bytes is " +
+                              std::to_string(needed - 1)),
+                said);
+  CHECK_MESSAGE(has(said, "host optimizer state "), said);
+}
+
+TEST_CASE("locked memory is what was asked for, to the byte") {
+  zero::Host device;
+  zero::HostSide<zero::Host> side(device, zero::MemoryLock::required);
+  {
+    auto const buffer = side.allocate(5000, "host optimizer state");
+    CHECK(side.locked().bytes() == 5000);
+    CHECK(side.ledger().bytes() == 5000);
+  }
+  CHECK(side.locked().bytes() == 0);
+  CHECK(side.locked().peak_bytes() == 5000);
+}
+
+TEST_CASE("where a limit forbids it, locking is an error with limit and need, or is left out") {
+  // A process of its own, which gives up what the superuser may do.
+  int const ended_by = zero_test::signal_of([] {
+    auto const expect = [](bool holds) {
+      if (!holds) std::raise(SIGKILL);
+    };
+    rlimit const none{0, 0};
+    expect(setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+    if (geteuid() == 0) expect(setuid(65534) == 0);
+    zero::Host device;
+    {
+      zero::HostSide<zero::Host> side(device, zero::MemoryLock::attempt);
+      auto const buffer = side.allocate(5000, "host optimizer state");
+      expect(side.locked().bytes() == 0);
+      expect(side.ledger().bytes() == 5000);
+    }
+    zero::HostSide<zero::Host> side(device, zero::MemoryLock::required);
+    std::string said;
+    try {
+      auto const buffer = side.allocate(5000, "host optimizer state");
+    } catch (zero::OutOfMemory const& e) {
+      said = e.what();
+    }
+    expect(has(said, "5000 bytes for host optimizer state cannot be locked"));
+    expect(has(said, "RLIMIT_MEMLOCK of the process, all its ranks together, is 0 bytes"));
+    expect(side.ledger().bytes() == 0);
+  });
+  CHECK(ended_by == 0);
+}
