@@ -410,7 +410,9 @@ TEST_CASE("accelerate's files are judged as strictly") {
   refused(head + file + file, "twice");
   refused(head + "a: [1, 2\n", "line ");
   refused("", "found nothing");
-  refused(head + file + "---\n" + head, "found 2 documents in one file");
+  refused(head + file + "---\n" + head, "a.yaml: found more behind the first document");
+  refused("  ,\n", "a.yaml: found more behind the first document");  // endless to YAML::LoadAll
+  refused(head + file + "]\n", "a.yaml");
   refused(head + "num_processes: !!str 4\n" + file, "num_processes: found \"4\"");
   refused("[" + std::string(100'000, '['), "a.yaml, line 1");
   refused(std::string(2'000'000, 'a'), "a.yaml: found 2000000 bytes");

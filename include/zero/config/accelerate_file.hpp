@@ -5,13 +5,14 @@
 
 #include <zero/config/accelerate_config.hpp>
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace zero {
 
@@ -92,6 +93,31 @@ class YamlToJson {
   bool refused_ = false;
 };
 
+/// Takes the events of a document and keeps nothing of it.
+struct YamlIgnored : YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Style = YAML::EmitterStyle::value;
+  using Text = std::string;
+  void OnDocumentStart(Mark const&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(Mark const&, YAML::anchor_t) override {}
+  void OnAlias(Mark const&, YAML::anchor_t) override {}
+  void OnScalar(Mark const&, Text const&, YAML::anchor_t, Text const&) override {}
+  void OnSequenceStart(Mark const&, Text const&, YAML::anchor_t, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(Mark const&, Text const&, YAML::anchor_t, Style) override {}
+  void OnMapEnd() override {}
+};
+
+/// Whether anything stands behind the first document. (YAML::LoadAll never ends on a comma outside
+/// of brackets, which is one more document to it each time it is looked at.)
+inline bool has_another_document(std::string const& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  YamlIgnored ignored;
+  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
+}
+
 }  // namespace detail
 
 /// Reads YAML text as one JSON object; nothing where it is none, which `findings` says.
@@ -107,14 +133,12 @@ inline std::optional<boost::json::object> read_yaml(std::string const& text, Fin
     return std::nullopt;
   }
   try {
-    std::vector<YAML::Node> const documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      findings.refuse(name, std::to_string(documents.size()) + " documents in one file",
-                      "one: none of them may win silently");
+    if (detail::has_another_document(text)) {
+      findings.refuse(name, "more behind the first document",
+                      "one document: none may win silently");
       return std::nullopt;
     }
-    boost::json::value value;
-    if (!documents.empty()) value = detail::YamlToJson(findings)(documents.front(), "", 0);
+    boost::json::value value = detail::YamlToJson(findings)(YAML::Load(text), "", 0);
     if (value.is_object()) return std::move(value.get_object());
     findings.refuse(name, value.is_null() ? "nothing" : "no map", "what accelerate config writes");
   } catch (YAML::Exception const& e) {
