@@ -46,10 +46,14 @@ struct Options {
   std::optional<LossScale> loss_scale{};
   /// Key of all noise: initial values.
   std::uint64_t seed = 1;
+  /// Ranks that the options were made for, as those of a configuration are, whose batch sizes
+  /// depend on it; unset: any.
+  std::optional<int> world{};
 };
 
+/// @param world ranks that there are, where they are known
 /// @throws InvalidArgument naming the option, what was found and what was expected
-inline void validate(Options const& o) {
+inline void validate(Options const& o, std::optional<int> world = {}) {
   auto const refuse = [](char const* name, auto found, char const* expected) {
     throw InvalidArgument(std::string("Options::") + name + ": found " + std::to_string(found) +
                           "; expected " + expected);
@@ -62,6 +66,8 @@ inline void validate(Options const& o) {
     refuse("publish_bucket", *o.publish_bucket, "a number of elements, or 0");
   if (o.persistence_threshold < 0)
     refuse("persistence_threshold", o.persistence_threshold, "a number of elements, or 0");
+  if (o.world && world && *o.world != *world)
+    refuse("world", *o.world, ("the communicator's " + std::to_string(*world) + " ranks").c_str());
 }
 
 }  // namespace zero
