@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes of a configuration really trade memory for communication, and change no bit.
 #include <zero/comm/recording.hpp>
+#include <zero/comm/single_rank.hpp>
 #include <zero/comm/threads.hpp>
 #include <zero/launch/threads.hpp>
 #include <zero/report/slices.hpp>
@@ -89,6 +90,17 @@ Measured run(std::string const& zero_members) {
 }
 
 std::string number(Index n) { return std::to_string(n); }
+
+TEST_CASE("a configuration that was resolved for another world starts no trainer") {
+  Outcome const outcome = load_text(with(R"("zero_optimization": {"stage": 1})"), {}, 3);
+  REQUIRE_MESSAGE(outcome.config, outcome.text);
+  zero::Options const options = zero::run_options(*outcome.config, units()).options;
+  zero::Host device;
+  CHECK_THROWS_WITH_AS((zero::Trainer{cases::GivenGradients{units()}, zero::SingleRank(device),
+                                      zero::AdamW{}, options, zero::Sharded<1>{}}),
+                       "Options::world: found 3; expected the communicator's 1 ranks",
+                       zero::InvalidArgument);
+}
 
 TEST_CASE("a smaller reduce bucket: the plan and the peak fall, launches rise, bits stay") {
   for (int stage : {2, 3}) {

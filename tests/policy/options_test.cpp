@@ -64,6 +64,15 @@ TEST_CASE("an option that cannot be met is named, with what was found and what w
   CHECK(says(threshold, "Options::persistence_threshold: found -2"));
 }
 
+TEST_CASE("options that were made for another world are refused") {
+  Options const o{.world = 3};
+  CHECK_NOTHROW(zero::validate(o));
+  CHECK_NOTHROW(zero::validate(o, 3));
+  CHECK_THROWS_WITH_AS(zero::validate(o, 2),
+                       "Options::world: found 3; expected the communicator's 2 ranks",
+                       zero::InvalidArgument);
+}
+
 TEST_CASE("a clip that is no number is refused") {
   CHECK(says(refused([](Options& o) { o.clip = NAN; }), "Options::clip"));
   CHECK(says(refused([](Options& o) { o.clip = infinity; }), "Options::clip"));

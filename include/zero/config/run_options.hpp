@@ -106,6 +106,7 @@ inline RunOptions run_options(ResolvedConfig const& config, Units const& units) 
           std::to_string(trainable));
     return std::max(size, trainable);
   };
+  o.world = static_cast<int>(config.world_size);
   o.accumulation = config.gradient_accumulation_steps;
   o.clip = static_cast<float>(config.gradient_clipping);
   if (config.precision == PrecisionChoice::fp16) o.loss_scale = loss_scale_of(config);

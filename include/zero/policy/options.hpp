@@ -49,10 +49,14 @@ struct Options {
   std::uint64_t seed = 1;
   /// Of state that does not lie on the device.
   OffloadOptions offload{};
+  /// Ranks that the options were made for, as those of a configuration are, whose batch sizes
+  /// depend on it; unset: any.
+  std::optional<int> world{};
 };
 
+/// @param world ranks that there are, where they are known
 /// @throws InvalidArgument naming the option, what was found and what was expected
-inline void validate(Options const& o) {
+inline void validate(Options const& o, std::optional<int> world = {}) {
   auto const refuse = [](char const* name, auto found, char const* expected) {
     throw InvalidArgument(std::string("Options::") + name + ": found " + std::to_string(found) +
                           "; expected " + expected);
@@ -80,6 +84,8 @@ inline void validate(Options const& o) {
     refuse("offload.io_block_bytes", f.io_block_bytes, "a multiple of 4096 bytes");
   if (f.io_threads < 1 || f.io_threads > 256)
     refuse("offload.io_threads", f.io_threads, "1 to 256 threads");
+  if (o.world && world && *o.world != *world)
+    refuse("world", *o.world, ("the communicator's " + std::to_string(*world) + " ranks").c_str());
 }
 
 }  // namespace zero

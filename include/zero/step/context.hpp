@@ -54,7 +54,7 @@ class Context : Requirements<C, P> {
   /// @param run_options the same on every rank
   Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
-      : units((validate(run_options), std::move(model.units))),
+      : units((validate(run_options, ranks.size()), std::move(model.units))),
         options(run_options),
         loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
                                                                             : LossScale())),
