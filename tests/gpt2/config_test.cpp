@@ -94,7 +94,7 @@ TEST_CASE("the guide's configurations train with arguments, and are refused with
   CHECK(hashes[0] != hashes[3]);  // with and without weight decay
 }
 
-TEST_CASE("bare fragments are refused; s04 trains with both kinds of state in host memory") {
+TEST_CASE("bare fragments are refused, and s04 trains with both kinds of state in host memory") {
   Folder const folder;
   folder.write("args.json", arguments);
   for (auto const& entry : fs::directory_iterator(ZERO_GPT2_CONFIG_CASES "/fragments")) {

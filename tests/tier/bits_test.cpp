@@ -103,6 +103,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("any share of the state stays on the device, and no bit changes, and memory moves with it") {
+  for (Place const& place : places()) {
+    if (place.optimizer == Tier::device) continue;
+    for (int world : {1, 3}) {
+      for (Index accumulation : {1, 3}) {
+        Index device = 0;
+        Index below = 0;
+        for (double ratio : {0.0, 0.3, 0.7, 1.0}) {
+          Setup setup = setup_of(place, world, accumulation);
+          setup.options.offload.ratio = ratio;
+          setup.bad_step = 1;
+          CAPTURE(ratio);
+          check(setup);
+          Numbers const n = train_mixed(setup).ranks[0];
+          if (ratio > 0) CHECK(n.device.planned <= device);
+          if (ratio > 0) CHECK(n.host.planned + n.nvme.planned >= below);
+          device = n.device.planned;
+          below = n.host.planned + n.nvme.planned;
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a device that runs work late, and one that guards its memory: the host's bits") {
   for (Place const& place : hostile_places()) {
     for (int world : {1, 3}) {

@@ -63,7 +63,9 @@ inline Planned plan_stage(zero::ResolvedConfig config, zero::Units const& units,
   config.stage = stage;
   zero::RunOptions const run = zero::run_options(config, units);
   zero::Schedule const schedule = zero::default_schedule(static_cast<int>(units.size()));
-  zero::Facts const facts = facts_of(stage, config.precision, config.optimizer);
+  zero::Facts facts = facts_of(stage, config.precision, config.optimizer);
+  if (stage >= 1) facts.optimizer_tier = config.offload_optimizer.tier;
+  if (stage >= 3) facts.parameter_tier = config.offload_param.tier;
   return {zero::plan_memory(units, schedule, config.world_size, facts, run.options),
           zero::plan_wire_elements(units, schedule, config.world_size, facts, run.options,
                                    config.gradient_accumulation_steps)};
@@ -91,13 +93,6 @@ inline int plan(std::span<char const* const> arguments) {
                 " elements do not make " + std::to_string(parameters) + " parameters");
   if (line.has("recommend") && !device) line.refuse("--recommend wants --device-memory");
   zero::ResolvedConfig const config = load(line);
-  for (auto const& [name, tier] : {std::pair{"offload_optimizer", config.offload_optimizer.tier},
-                                   std::pair{"offload_param", config.offload_param.tier}}) {
-    if (tier != zero::Tier::device)
-      throw zero::ConfigError(
-          {{std::string("zero_optimization.") + name + ".device",
-            "\"" + std::string(zero::tier_name(tier)) + "\"", "none: this tier has no plan yet"}});
-  }
   zero::Units const units = model_of(parameters, largest, count);
   if (line.has("recommend")) {
     std::cout << "stage\tbytes\tmisses_by\n";
@@ -117,7 +112,12 @@ inline int plan(std::span<char const* const> arguments) {
   for (zero::PlannedBuffer const* buffer : planned.memory.buffers())
     std::cout << buffer->kind << "\t" << buffer->bytes << "\n";
   std::cout << "total\t" << planned.memory.total_bytes() << "\n";
-  std::cout << "host\t0\n";
+  for (zero::PlannedBuffer const* buffer : planned.memory.tiers.buffers()) {
+    if (buffer->bytes > 0) std::cout << buffer->kind << "\t" << buffer->bytes << "\n";
+  }
+  std::cout << "host\t" << planned.memory.tiers.host_bytes() << "\n";
+  if (planned.memory.tiers.nvme_bytes() > 0)
+    std::cout << "files\t" << planned.memory.tiers.nvme_bytes() << "\n";
   std::cout << "wire elements a step\t" << planned.wire_elements << "\n" << std::flush;
   auto const fits = [&](char const* option, std::optional<Index> memory, Index need) {
     if (memory && need > *memory)
@@ -126,7 +126,7 @@ inline int plan(std::span<char const* const> arguments) {
             std::to_string(need) + ", " + std::to_string(need - *memory) + " more"}});
   };
   fits("--device-memory", device, planned.memory.total_bytes());
-  fits("--host-memory", host, 0);
+  fits("--host-memory", host, planned.memory.tiers.host_bytes());
   return 0;
 }
 

@@ -69,21 +69,6 @@ inline void validate(Options const& o, std::optional<int> world = {}) {
     refuse("publish_bucket", *o.publish_bucket, "a number of elements, or 0");
   if (o.persistence_threshold < 0)
     refuse("persistence_threshold", o.persistence_threshold, "a number of elements, or 0");
-  OffloadOptions const& f = o.offload;
-  if (f.tile_elements < 1) refuse("offload.tile_elements", f.tile_elements, "at least 1 element");
-  if (!(f.ratio >= 0 && f.ratio <= 1)) refuse("offload.ratio", f.ratio, "0 to 1");
-  if (f.buffer_count < 3) {
-    refuse("offload.buffer_count", f.buffer_count,
-           "at least 3 tiles: one that is read, one that is updated, one that is written");
-  }
-  if (f.max_in_cpu_elements < 0)
-    refuse("offload.max_in_cpu_elements", f.max_in_cpu_elements, "a number of elements, or 0");
-  if (f.host_limit_bytes < 0)
-    refuse("offload.host_limit_bytes", f.host_limit_bytes, "a number of bytes, or 0");
-  if (f.io_block_bytes < 4096 || f.io_block_bytes % 4096 != 0)
-    refuse("offload.io_block_bytes", f.io_block_bytes, "a multiple of 4096 bytes");
-  if (f.io_threads < 1 || f.io_threads > 256)
-    refuse("offload.io_threads", f.io_threads, "1 to 256 threads");
   if (o.world && world && *o.world != *world)
     refuse("world", *o.world, ("the communicator's " + std::to_string(*world) + " ranks").c_str());
 }

@@ -68,14 +68,28 @@ class Clip {
 
   void add_slice(Gradients<X>& gradients, Index rank, View<double, D> record) {
     start_record(context_.compute, record, context_.done());
-    if constexpr (below) return context_.tiers.write_squares(context_.compute, record);
-    for (int u = 0; u < context_.layout.size(); ++u) {
-      Index const n = context_.layout.slice(u);
-      if (n == 0) continue;
-      gradients.with_sums(u, context_.layout.slice_begin(u, rank), n, [&](auto sums) {
-        add_squares(context_.compute, sums, record, Index{u});
-      });
+    if constexpr (below) {
+      if (context_.shares.mixes()) add_units(gradients, rank);
+      return context_.tiers.write_squares(context_.compute, record);
     }
+    for (int u = 0; u < context_.layout.size(); ++u) add_unit(gradients, rank, u, record);
+  }
+  void add_unit(Gradients<X>& gradients, Index rank, int u, View<double, D> record) {
+    Index const n = context_.layout.slice(u);
+    if (n == 0) return;
+    gradients.with_sums(u, context_.layout.slice_begin(u, rank), n,
+                        [&](auto sums) { add_squares(context_.compute, sums, record, Index{u}); });
+  }
+  /// Units whose state stays on the device, each in a record of its own: their sums are added below
+  /// the device, in the order of all units.
+  void add_units(Gradients<X>& gradients, Index rank) {
+    auto records = context_.unit_records().template on<double>(context_.compute);
+    fill_zero(context_.compute, records.view());
+    for (int u = 0; u < context_.layout.size(); ++u) {
+      if (context_.shares.offloads(u)) continue;
+      add_unit(gradients, rank, u, records.view(u * norm_record_doubles, norm_record_doubles));
+    }
+    context_.tiers.take_squares(context_.compute, View<double const, D>(records.view()));
   }
 
   template <class T>

@@ -152,6 +152,9 @@ class Context : Requirements<C, P> {
   /// The tensors' norms, [world, trained tensors, 2]; only where the optimizer has trust ratios.
   Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
+  /// Sums of squares by unit, [units, 4]; only where Shares::mixes().
+  Slot<Device>& unit_records() { return tables[tables.size() - 1]; }
+
   /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
   /// a hash of its own: how the channels' collectives interleave may differ between ranks.
   Where where(int channel, std::string_view phase, int u) {

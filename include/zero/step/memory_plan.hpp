@@ -63,6 +63,7 @@ struct MemoryPlan {
       tables.add(layout.max_segments(u) * Index{sizeof(Segment)});
     if (f.has_trust_ratio)
       tables.add(layout.world() * layout.trained_tensors() * 2 * Index{sizeof(double)});
+    if (shares.mixes()) tables.add(layout.size() * norm_record_doubles * Index{sizeof(double)});
   }
 
   /// All buffers, in the order in which they are shown.

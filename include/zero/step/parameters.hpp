@@ -58,22 +58,15 @@ class Parameters {
   Slot<D>& kept(int u) { return kept_[u]; }
   Gather<X>& gather() { return gather_; }  ///< the phase
   /// Where a unit's owned elements are updated on the device: what is kept, or a slot to which
-  /// bring() brings them from below the device, and from which take_back() takes them.
+  /// move() brings them from below the device, and from which it takes them.
   Slot<D>& updating(int u) {
     return context_.shares.stores_parameters(u) ? gather_.staging(u) : kept_[u];
   }
-  /// As updating says.
-  void bring(int u) {
+  /// As updating says. @param up brought, else taken
+  void move(int u, [[maybe_unused]] bool up) {
     if constexpr (X::Sharding::parameter_tier != Tier::device) {
-      if (context_.shares.stores_parameters(u) && context_.shares.owned_on_device(u) > 0)
-        context_.tiers.bring(u, 0, updating(u), 0);
-    }
-  }
-  /// As updating says.
-  void take_back(int u) {
-    if constexpr (X::Sharding::parameter_tier != Tier::device) {
-      if (context_.shares.stores_parameters(u) && context_.shares.owned_on_device(u) > 0)
-        context_.tiers.take_back(u, updating(u));
+      if (!context_.shares.stores_parameters(u) || context_.shares.owned_on_device(u) == 0) return;
+      up ? context_.tiers.bring(u, 0, updating(u), 0) : context_.tiers.take_back(u, updating(u));
     }
   }
   /// Sends updated slices to the ranks that keep replicas; to be called after

@@ -7,6 +7,7 @@
 #include <zero/policy/options.hpp>
 #include <zero/policy/policies.hpp>
 #include <zero/shard/layout.hpp>
+#include <zero/tier/tier_plan.hpp>
 
 namespace zero {
 
@@ -88,6 +89,11 @@ class Shares {
     // Where nothing is sent both are the same sums, and those below the device cost it no memory.
     boundary_ = options.reduction.value_or(unset) == Reduction::boundary &&
                 !(alone_ && facts.optimizer_tier != Tier::device);
+    if (facts.optimizer_tier == Tier::device) return;
+    std::vector<Index> sizes;
+    for (int u = 0; u < layout.size(); ++u) sizes.push_back(owned(u));
+    offloads_ = units_below(sizes, offload_.ratio);
+    for (int u = 0; u < layout.size(); ++u) mixes_ = mixes_ || (owned(u) > 0 && !offloads(u));
   }
 
   Facts const& facts() const { return facts_; }  ///< as given
@@ -100,7 +106,9 @@ class Shares {
   /// Of what lies below the device.
   OffloadOptions const& offload() const { return offload_; }
   /// The state of this unit's owned elements lies below the device, and is updated there.
-  bool offloads(int) const { return facts_.optimizer_tier != Tier::device; }
+  bool offloads(int u) const { return !offloads_.empty() && offloads_[at(u)]; }
+  /// Beside state below the device there is some on it: OffloadOptions::ratio is below 1.
+  bool mixes() const { return mixes_; }
   /// This unit's slices of parameters lie below the device.
   bool stores_parameters(int u) const {
     return facts_.parameter_tier != Tier::device && sharded_parameters(u);
@@ -177,6 +185,8 @@ class Shares {
   bool boundary_ = true;
   Index threshold_;
   OffloadOptions offload_;
+  std::vector<bool> offloads_;  // of each unit; empty where none is
+  bool mixes_ = false;
 };
 
 }  // namespace zero

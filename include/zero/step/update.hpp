@@ -63,10 +63,10 @@ void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradient
 /// Communication: none. Ordering: on the compute stream, after the decision and the measures.
 template <class State, class X>
 void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
-  parameters.bring(u);
+  parameters.move(u, true);
   with_update(state, parameters, gradients, u,
               [&](auto const& of_unit) { update(state.context().compute, of_unit); });
-  parameters.take_back(u);
+  parameters.move(u, false);
 }
 
 /// Measures what an optimizer with trust ratios needs of every trained tensor.
@@ -98,7 +98,7 @@ class Measure {
     for (int u = 0; u < layout.size(); ++u) {
       NormSlices const slices{first, sharded ? 1 : world, layout.slice(u),
                               layout.trained_tensors()};
-      parameters.bring(u);
+      parameters.move(u, true);
       with_update(state, parameters, gradients, u, [&](auto const& update) {
         measure_norms(stream, update, sums.view(0, world * row), slices);
       });

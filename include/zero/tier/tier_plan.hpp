@@ -3,6 +3,7 @@
 // What one rank keeps below the device: every buffer of host memory and every file, named and sized
 // before anything is allocated. What is allocated is exactly this.
 
+#include <zero/core/argument.hpp>
 #include <zero/optim/decision.hpp>
 #include <zero/shard/layout.hpp>
 #include <zero/tier/block_plan.hpp>
@@ -12,6 +13,40 @@
 #include <vector>
 
 namespace zero {
+
+/// Which units have their state below the device: so many, spread over the model, that the share of
+/// the elements up to any unit is as near to the ratio as units allow.
+/// @param elements of each unit, in order
+inline std::vector<bool> units_below(std::vector<Index> const& elements, double ratio) {
+  std::vector<bool> below;
+  Index seen = 0;
+  Index taken = 0;
+  for (Index n : elements) {
+    seen += n;
+    double const wanted = ratio * static_cast<double>(seen) - static_cast<double>(taken);
+    below.push_back(2 * wanted >= static_cast<double>(n));
+    taken += below.back() ? n : 0;
+  }
+  return below;
+}
+
+/// @throws InvalidArgument naming the option, what was found and what was expected
+inline void validate(OffloadOptions const& o) {
+  std::string const name = "Options::offload.";
+  require_argument(o.tile_elements >= 1, name + "tile_elements", o.tile_elements,
+                   "at least 1 element");
+  require_argument(o.ratio >= 0 && o.ratio <= 1, name + "ratio", o.ratio, "0 to 1");
+  require_argument(o.buffer_count >= 3, name + "buffer_count", Index{o.buffer_count},
+                   "at least 3 tiles: one that is read, one that is updated, one that is written");
+  require_argument(o.max_in_cpu_elements >= 0, name + "max_in_cpu_elements", o.max_in_cpu_elements,
+                   "a number of elements, or 0");
+  require_argument(o.host_limit_bytes >= 0, name + "host_limit_bytes", o.host_limit_bytes,
+                   "a number of bytes, or 0");
+  require_argument(o.io_block_bytes >= 4096 && o.io_block_bytes % 4096 == 0,
+                   name + "io_block_bytes", o.io_block_bytes, "a multiple of 4096 bytes");
+  require_argument(o.io_threads >= 1 && o.io_threads <= 256, name + "io_threads",
+                   Index{o.io_threads}, "1 to 256 threads");
+}
 
 /// A stretch of a unit's owned elements that is updated at once; its weights and states are one
 /// block.
@@ -42,6 +77,7 @@ struct TierPlan {
     auto const& f = shares.facts();
     if (f.optimizer_tier == Tier::device && f.parameter_tier == Tier::device) return;
     OffloadOptions const& options = shares.offload();
+    validate(options);
     state.kind = "optimizer state";
     parameters.kind = "parameters";
     bool const state_stays = f.optimizer_tier != Tier::nvme;
@@ -92,6 +128,7 @@ struct TierPlan {
                    ? layout.world() * layout.trained_tensors() * 2 * Index{sizeof(double)}
                    : 0);
     tables.add(segments * Index{sizeof(Segment)});
+    tables.add(shares.mixes() ? layout.size() * norm_record_doubles * Index{sizeof(double)} : 0);
   }
 
   /// All buffers of host memory, in the order in which they are shown.

@@ -134,21 +134,28 @@ class Tiers {
       f(View<Gradient const, H>(claim.view(begin, count)));
     }
   }
+  /// The sums of squares of units whose state stays on the device: [units, 4], 0 for others.
+  void take_squares(Stream& compute, View<double const, D> records) {
+    auto claim = tables_[6].template on<double>(compute);
+    copy_out(compute, claim.view().address(), records);
+  }
   /// Brings the sums of squares of all units, added in their order, to the first two numbers of a
   /// rank's record.
   void write_squares(Stream& compute, View<double, D> record) {
     {
       auto records = tables_[3].template on<double>(host);
       auto total = tables_[2].template on<double>(host);
-      host.enqueue(
-          [from = records.view().address(), to = total.view().address(), units = layout_.size()] {
-            to[0] = to[1] = 0;
-            for (Index u = 0; u < units; ++u) {
-              double const* const row = from + u * norm_record_doubles;
-              to[0] += row[0];
-              if (row[1] != 0) to[1] = row[1];
-            }
-          });
+      auto kept = tables_[6].template on<double>(host);
+      host.enqueue([this, from = records.view().address(), to = total.view().address(),
+                    device = kept.view().address()] {
+        to[0] = to[1] = 0;
+        for (int u = 0; u < layout_.size(); ++u) {
+          bool const above = shares_.mixes() && !shares_.offloads(u);
+          double const* const row = (above ? device : from) + u * norm_record_doubles;
+          to[0] += row[0];
+          if (row[1] != 0) to[1] = row[1];
+        }
+      });
     }
     auto total = tables_[2].template on<double>(compute);
     copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
