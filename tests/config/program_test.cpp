@@ -268,8 +268,8 @@ TEST_CASE("plan prints bytes by kind, and recommends the lowest stage that fits"
   CHECK(run(folder, "plan c.json --parameters 5120 --largest-unit 511 --units 10").code == 2);
   Result const below = run(folder, "plan " + case_file("s10_seed_offload_both.json") + model);
   REQUIRE_MESSAGE(below.code == 0, below.err);
-  for (std::string const row : {"host gradients\t", "host optimizer state\t", "\nhost\t"})
-    CHECK(below.out.find(row) != std::string::npos);
+  for (std::string const said : {"host gradients\t", "host optimizer state\t", "\nhost\t"})
+    CHECK(below.out.find(said) != std::string::npos);
 }
 
 TEST_CASE("a command line that cannot be run is one sentence and code 2") {
