@@ -21,9 +21,10 @@ class HostTasks {
   /// One piece of work, in a place of its own.
   struct Task {
     static constexpr std::size_t most_bytes = 512;  ///< of what a closure holds
+    /// What is to be run.
     alignas(std::max_align_t) std::byte closure[most_bytes];
     void (*call)(Task&, bool runs) = nullptr;  ///< runs, or only ends, what the closure holds
-    HostTasks* home = nullptr;
+    HostTasks* home = nullptr;                 ///< where the place is used again
   };
 
   /// Keeps work() until it is run or dropped.
