@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainers of stage ZERO_TEST_STAGE, on threads over the host and over GPUs.
+// The trainers of stage ZERO_TEST_STAGE, on threads over the host and over GPUs. Numbers above 3
+// are stages with state below the device, as training.hpp names them.
 
 #include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
@@ -8,10 +9,22 @@
 #include <cuda/delayed_device.cuh>
 #include <cuda/training.hpp>
 
+#include <filesystem>
 #include <mutex>
 
 namespace zero_test {
 namespace {
+
+using zero::OnDevice, zero::OnHost, zero::OnNvme;
+#if ZERO_TEST_STAGE <= 3
+using Sharding = zero::Sharded<ZERO_TEST_STAGE>;
+#elif ZERO_TEST_STAGE == 4
+using Sharding = zero::Sharded<1, zero::Offload<OnHost>>;
+#elif ZERO_TEST_STAGE == 5
+using Sharding = zero::Sharded<3, zero::Offload<OnHost, OnHost>>;
+#else
+using Sharding = zero::Sharded<3, zero::Offload<OnNvme, OnNvme>>;
+#endif
 
 template <class Trainer>
 void read_elements(Trainer& trainer, Trained& trained, std::mutex& mutex) {
@@ -46,12 +59,10 @@ Trained run(Training const& training) {
         zero::AdamW const adamw{
             .lr = 0.02f, .weight_decay = 0.1f, .schedule = zero::LearningRate::linear(2, 50)};
         {
-          zero::Trainer trainer{std::move(model),
-                                communicator,
-                                adamw,
-                                training.options,
-                                zero::Sharded<ZERO_TEST_STAGE>{},
-                                Precision{}};
+          zero::Options options = training.options;
+          options.offload.nvme_path = std::filesystem::temp_directory_path().string();
+          zero::Trainer trainer{std::move(model), communicator, adamw,
+                                options,          Sharding{},   Precision{}};
           std::vector<std::vector<Batch>> batches(zero::at(training.steps));
           for (int s = 0; s < training.steps; ++s) {
             for (int m = 0; m < training.options.accumulation; ++m)

@@ -62,6 +62,15 @@ template <>
 Trained train<2>(Training const&);
 template <>
 Trained train<3>(Training const&);
+/// Stage 1, the optimizer's state in host memory.
+template <>
+Trained train<4>(Training const&);
+/// Stage 3, both kinds of state in host memory.
+template <>
+Trained train<5>(Training const&);
+/// Stage 3, both kinds of state in files.
+template <>
+Trained train<6>(Training const&);
 
 inline Trained train(int stage, Training const& training) {
   switch (stage) {
@@ -71,6 +80,12 @@ inline Trained train(int stage, Training const& training) {
       return train<1>(training);
     case 2:
       return train<2>(training);
+    case 4:
+      return train<4>(training);
+    case 5:
+      return train<5>(training);
+    case 6:
+      return train<6>(training);
     default:
       return train<3>(training);
   }

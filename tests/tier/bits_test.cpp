@@ -103,7 +103,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("any share of the state stays on the device, and no bit changes, and memory moves with it") {
+TEST_CASE(
+    "any share of the state stays on the device, and no bit changes, and memory moves with it") {
   for (Place const& place : places()) {
     if (place.optimizer == Tier::device) continue;
     for (int world : {1, 3}) {

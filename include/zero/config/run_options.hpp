@@ -41,6 +41,7 @@ inline LossScale loss_scale_of(ResolvedConfig const& config) {
 ///   read, updated and written at once.
 /// - pin_memory: whether a section that is used says so. Memory that cannot be locked is an error.
 /// - io_threads: queue_depth x intra_op_parallelism of aio, at most 256.
+/// @param config resolved
 /// @param warnings where what acts otherwise is told
 /// @throws ConfigError for two folders
 inline OffloadOptions offload_options(ResolvedConfig const& config,

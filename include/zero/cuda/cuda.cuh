@@ -10,6 +10,7 @@
 #include <zero/cuda/nccl_backend.cuh>   // launch<cuda::Nccl>
 #include <zero/cuda/shared_device.cuh>  // launch<cuda::SharedDevice>
 #include <zero/cuda/squares.cuh>        // norm and overflow
+#include <zero/cuda/tier.cuh>           // state in the host's memory beside a GPU
 #include <zero/cuda/transfer.hpp>       // fill, copy
 #include <zero/cuda/trust_ratio.cuh>    // norms a tensor, for optimizers with trust ratios
 #include <zero/cuda/update.cuh>         // optimizers

@@ -41,7 +41,7 @@ class Device {
   /// Waits until the memory is there. @throws OutOfMemory
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
   /// A stream of its own, ordered with others by events alone. @throws Failure
-  Stream stream() { return {pool_, watchers_}; }
+  Stream stream() { return {pool_, watchers_, workers_}; }
   /// Complete until it is recorded. @throws Failure
   Event event() {
     cuda::activate(ordinal());
@@ -52,6 +52,22 @@ class Device {
   /// Host memory that transfers to and from this GPU use without a copy in between.
   /// @throws OutOfMemory
   PinnedBuffer pinned(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  /// Makes whole pages of host memory such memory, which kernels may read as well.
+  /// @throws OutOfMemory naming bytes and reason
+  void pin(std::byte* address, Index bytes) {
+    activate();
+    cudaError_t const status =
+        cudaHostRegister(address, at(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
+    if (status == cudaSuccess) return;
+    ignore(status);
+    throw OutOfMemory("pinned memory: the system cannot register " + std::to_string(bytes) +
+                      " bytes: " + cudaGetErrorString(status));
+  }
+  /// Ends that. Work on it is done.
+  void unpin(std::byte* address) noexcept { ignore(cudaHostUnregister(address)); }
+  /// Streams made from now on share updates on the host over so many threads.
+  /// @throws InvalidArgument below 1
+  void work_with(int host_threads) { workers_ = std::make_shared<HostWorkers>(host_threads); }
   /// Of pinned host memory, in bytes.
   Ledger& pinned_ledger() { return pool_->pinned_ledger(); }
 
@@ -66,14 +82,16 @@ class Device {
  private:
   std::shared_ptr<Pool> pool_;
   std::shared_ptr<Watchers> watchers_ = std::make_shared<Watchers>();
+  std::shared_ptr<HostWorkers> workers_;
 };
 
 static_assert(zero::Device<Device>);
 
 /// A device whose work is kernels: what cuda/*.cuh offers is for all of these, so that a test's
-/// device, which delays or counts, runs the same kernels.
+/// device, which delays or counts, runs the same kernels. Not the host's memory beside one, whose
+/// streams are the same.
 template <class D>
-concept RunsKernels = zero::Device<D> && requires(typename D::Stream& stream) {
+concept RunsKernels = zero::Device<D> && !D::host_memory && requires(typename D::Stream & stream) {
   { stream.native() } -> std::same_as<cudaStream_t>;
   { stream.workspace(Index{}) } -> std::same_as<std::byte*>;
   { stream.ordinal() } -> std::same_as<int>;

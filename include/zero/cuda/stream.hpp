@@ -2,7 +2,9 @@
 #pragma once
 // Streams and events of CUDA as owners.
 
+#include <zero/cuda/host_tasks.hpp>
 #include <zero/cuda/memory.hpp>
+#include <zero/device/host_workers.hpp>
 
 #include <memory>
 #include <thread>
@@ -61,8 +63,10 @@ class Stream {
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
   /// @param watchers are looked at whenever the host waits for this stream
   /// @throws Failure
-  Stream(std::shared_ptr<Pool> pool, std::shared_ptr<Watchers> watchers)
-      : pool_(std::move(pool)), watchers_(std::move(watchers)) {
+  /// @param workers that share updates on the host, or null
+  Stream(std::shared_ptr<Pool> pool, std::shared_ptr<Watchers> watchers,
+         std::shared_ptr<HostWorkers> workers = {})
+      : pool_(std::move(pool)), watchers_(std::move(watchers)), workers_(std::move(workers)) {
     activate(pool_->ordinal());
     cuda::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking),
                 "cudaStreamCreateWithFlags");
@@ -74,7 +78,9 @@ class Stream {
         handle_(std::exchange(other.handle_, nullptr)),
         failed_(other.failed_),
         workspace_(std::move(other.workspace_)),
-        workspace_bytes_(other.workspace_bytes_) {}
+        workspace_bytes_(other.workspace_bytes_),
+        tasks_(std::move(other.tasks_)),
+        workers_(std::move(other.workers_)) {}
   /// Exchanges the queues and workspaces of the two.
   Stream& operator=(Stream&& other) noexcept {
     std::swap(pool_, other.pool_);
@@ -83,12 +89,14 @@ class Stream {
     std::swap(failed_, other.failed_);
     std::swap(workspace_, other.workspace_);
     std::swap(workspace_bytes_, other.workspace_bytes_);
+    std::swap(tasks_, other.tasks_);
+    std::swap(workers_, other.workers_);
     return *this;
   }
-  /// Waits for work that still uses the workspace.
+  /// Waits for work that still uses the workspace, or is done on the host.
   ~Stream() {
     if (handle_ == nullptr) return;
-    if (workspace_bytes_ > 0) ignore(cudaStreamSynchronize(handle_));
+    if (workspace_bytes_ > 0 || tasks_ != nullptr) ignore(cudaStreamSynchronize(handle_));
     ignore(cudaStreamDestroy(handle_));
   }
 
@@ -124,8 +132,23 @@ class Stream {
   void check() {
     cuda::check(std::exchange(failed_, cudaSuccess), "cudaEventRecord");
     done();
+    if (tasks_ != nullptr) tasks_->check();
     look(false);
   }
+
+  /// Runs work() on the host, in this stream's order, by a thread of CUDA's; it calls nothing of
+  /// CUDA. What it throws is thrown by check(); work behind it is then left out.
+  /// @throws Failure
+  template <class F>
+  void enqueue(F work) {
+    if (tasks_ == nullptr) tasks_ = std::make_unique<HostTasks>();
+    auto* const task = tasks_->keep(std::move(work));
+    cudaError_t const status = cudaLaunchHostFunc(handle_, HostTasks::run, task);
+    if (status != cudaSuccess) tasks_->drop(task);
+    cuda::check(status, "cudaLaunchHostFunc");
+  }
+  /// Threads that share updates on the host; null: none.
+  std::shared_ptr<HostWorkers> const& workers() const { return workers_; }
 
   cudaStream_t native() const { return handle_; }   ///< for kernels; stays this object's
   int ordinal() const { return pool_->ordinal(); }  ///< of its GPU, as CUDA counts them
@@ -169,6 +192,8 @@ class Stream {
   cudaError_t failed_ = cudaSuccess;
   Buffer workspace_;
   Index workspace_bytes_ = 0;
+  std::unique_ptr<HostTasks> tasks_;  // where there were any
+  std::shared_ptr<HostWorkers> workers_;
 };
 
 }  // namespace zero::cuda

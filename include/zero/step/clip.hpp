@@ -70,9 +70,10 @@ class Clip {
     start_record(context_.compute, record, context_.done());
     if constexpr (below) {
       if (context_.shares.mixes()) add_units(gradients, rank);
-      return context_.tiers.write_squares(context_.compute, record);
+      context_.tiers.write_squares(context_.compute, record);
+    } else {
+      for (int u = 0; u < context_.layout.size(); ++u) add_unit(gradients, rank, u, record);
     }
-    for (int u = 0; u < context_.layout.size(); ++u) add_unit(gradients, rank, u, record);
   }
   void add_unit(Gradients<X>& gradients, Index rank, int u, View<double, D> record) {
     Index const n = context_.layout.slice(u);

@@ -62,7 +62,7 @@ class Parameters {
   Slot<D>& updating(int u) {
     return context_.shares.stores_parameters(u) ? gather_.staging(u) : kept_[u];
   }
-  /// As updating says. @param up brought, else taken
+  /// As updating says. @param u the unit @param up brought, else taken
   void move(int u, [[maybe_unused]] bool up) {
     if constexpr (X::Sharding::parameter_tier != Tier::device) {
       if (!context_.shares.stores_parameters(u) || context_.shares.owned_on_device(u) == 0) return;

@@ -37,7 +37,7 @@ struct BlockPlan {
   Index ring = 0;               ///< slots behind those of blocks that stay
   std::string_view kind{};      ///< "optimizer state", in messages
 
-  /// Appends a block. @param stays in host memory
+  /// Appends a block. @param bytes of it @param stays in host memory
   void add(Index bytes, bool stays) {
     Block block{bytes, -1, -1};
     if (stays) {

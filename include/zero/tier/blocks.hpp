@@ -214,6 +214,7 @@ class Blocks {
     }
   }
   /// Ends the use of a block; what claims its slot has ended.
+  /// @param block,use as it was opened
   /// @param changed the bytes are to be kept
   void close([[maybe_unused]] Index block, [[maybe_unused]] bool changed,
              [[maybe_unused]] BlockUse use) {

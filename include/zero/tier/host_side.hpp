@@ -21,7 +21,8 @@
 namespace zero {
 
 /// A device that makes host memory its own transfers' memory: pin(address, bytes) and
-/// unpin(address), for whole pages. For others, locked memory is memory that mlock has locked.
+/// unpin(address), for whole pages. Beside it all memory is pinned. For others, locked memory is
+/// memory that mlock has locked.
 template <class D>
 concept CanPin = Device<D> && requires(D& device, std::byte* address, Index bytes) {
   device.pin(address, bytes);
@@ -92,14 +93,11 @@ class HostSideBuffer {
 
  private:
   void lock() {
-    if (common_->lock == MemoryLock::none || bytes_ == 0) return;
+    if (bytes_ == 0) return;
     if constexpr (CanPin<D>) {
-      try {
-        common_->device->pin(address_, bytes_);
-      } catch (OutOfMemory const&) {
-        if (common_->lock == MemoryLock::required) throw;
-        return;
-      }
+      common_->device->pin(address_, bytes_);  // whatever the option says: kernels read it
+    } else if (common_->lock == MemoryLock::none) {
+      return;
     } else if (mlock(address_, at(bytes_)) != 0) {
       if (common_->lock == MemoryLock::attempt) return;
       throw OutOfMemory(refusal(errno));

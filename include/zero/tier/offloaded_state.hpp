@@ -70,7 +70,6 @@ class OffloadedState {
   /// Applies the step's decision to all tiles. Enqueues; the device's parameters are claimed by
   /// what uses them next.
   /// @param parameters those of the context
-  /// @param learned the tensors' norms are in norms(), where the optimizer has trust ratios
   template <class Parameters>
   void update(Parameters& parameters) {
     expect_first();

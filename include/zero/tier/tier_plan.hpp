@@ -5,6 +5,7 @@
 
 #include <zero/core/argument.hpp>
 #include <zero/optim/decision.hpp>
+#include <zero/policy/offload.hpp>
 #include <zero/shard/layout.hpp>
 #include <zero/tier/block_plan.hpp>
 
@@ -17,6 +18,7 @@ namespace zero {
 /// Which units have their state below the device: so many, spread over the model, that the share of
 /// the elements up to any unit is as near to the ratio as units allow.
 /// @param elements of each unit, in order
+/// @param ratio 0 to 1
 inline std::vector<bool> units_below(std::vector<Index> const& elements, double ratio) {
   std::vector<bool> below;
   Index seen = 0;
@@ -71,7 +73,8 @@ struct TierPlan {
 
   TierPlan() = default;
   /// Of one rank.
-  /// @param shares what is owned and offloaded, a Shares
+  /// @param layout,shares what is owned and offloaded: a Shares
+  /// @throws InvalidArgument as validate
   template <class Shares>
   TierPlan(Layout const& layout, Shares const& shares) {
     auto const& f = shares.facts();

@@ -52,7 +52,7 @@ class Tiers {
   static constexpr Tier optimizer_tier = Sharding::optimizer_tier;  ///< of states and weights
   static constexpr Tier parameter_tier = Sharding::parameter_tier;  ///< of parameters
 
-  /// Allocates. @param device and all others outlive this
+  /// Allocates. @param device,layout,shares,plan outlive this @param rank of the device
   /// @throws OutOfMemory naming the buffers, where the plan does not fit; StorageError
   Tiers(D& device, Layout const& layout, Shares const& shares, TierPlan const& plan, int rank)
       : layout_(layout),
@@ -102,7 +102,8 @@ class Tiers {
   }
 
   /// A unit's reduced gradients come down from what a reduction left.
-  /// @param from where they are: elements [begin, begin + owned)
+  /// @param u the unit
+  /// @param from,begin where they are: elements [begin, begin + owned)
   /// @param adds to what came before in this step; else they are what there is
   /// @param last nothing more is expected: their squares are summed
   void receive(int u, Slot<D>& from, Index begin, bool adds, bool last) {
@@ -181,6 +182,7 @@ class Tiers {
   }
 
   /// The host's norms of this rank's slices go to their row on the device.
+  /// @param compute the device's stream @param row of the device's table
   /// @param rank counted in rows of norms()
   void bring_up_norms(Stream& compute, View<double, D> row, Index rank) {
     auto claim = tables_[4].template on<double>(compute);
@@ -194,6 +196,7 @@ class Tiers {
   }
 
   /// Brings this rank's slices of a unit to their places in the slot of all of it.
+  /// @param u the unit @param full the slot
   /// @param next the unit that will be fetched next, or -1: reading it may begin
   void fetch(int u, Slot<D>& full, int next) {
     Index const places[] = {layout_.slice_begin(u, rank_),
@@ -226,11 +229,13 @@ class Tiers {
     }
     close_parameters(u, 0, true, BlockUse::any);
   }
-  /// Where a unit's slice is kept, until close_parameters. @param reads what is there is needed
+  /// Where a unit's slice is kept, until close_parameters.
+  /// @param u,part the unit, and 0 trainable or 1 frozen @param reads what is there is needed
+  /// @param use as Blocks::open
   Slot<H>& open_parameters(int u, Index part, bool reads, BlockUse use) {
     return parameters_.open(2 * Index{u} + part, reads, use);
   }
-  /// @param changed it is to be kept
+  /// @param u,part,use as they were opened @param changed it is to be kept
   void close_parameters(int u, Index part, bool changed, BlockUse use) {
     parameters_.close(2 * Index{u} + part, changed, use);
   }

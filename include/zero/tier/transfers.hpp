@@ -24,7 +24,7 @@ namespace zero {
 struct Transfer {
   /// What went wrong first.
   struct Failure {
-    bool failed = false;
+    bool failed = false;    ///< it did not end well
     int error = 0;          ///< errno; 0: the file ends there
     Index offset = 0;       ///< of the file, where it went wrong
     Index wanted = 0;       ///< bytes of the request
