@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Saving a checkpoint: every rank its file into a folder that nobody looks for, the manifest last,
+// then one rename; `latest` follows when every rank has found what it wrote under the new name. At
+// any moment the checkpoint before is whole, and `latest` on it.
+
+#include <zero/checkpoint/consensus.hpp>
+#include <zero/checkpoint/folder.hpp>
+#include <zero/checkpoint/optimizer_facts.hpp>
+#include <zero/checkpoint/rank_file.hpp>
+#include <zero/report/slices.hpp>
+
+namespace zero {
+
+/// What is saved beside the trainer, and where.
+struct SaveOptions {
+  DataPosition data{};                         ///< where the run stands in its data
+  boost::json::object user{};                  ///< the caller's own, as load returns it
+  std::optional<double> metric{};              ///< a number that this checkpoint is judged by
+  std::optional<Index> save_total_limit{};     ///< checkpoints that stay, at least 1; unset: all
+  std::vector<std::string> kept{};             ///< names that are never removed, such as the best
+  Index block_bytes = checkpoint_block_bytes;  ///< of a checksum
+  Files* files = nullptr;                      ///< null: the system's; outlives the call
+};
+
+/// What a save has made.
+struct SavedCheckpoint {
+  std::string name;                  ///< in the folder: "step-00000012"
+  std::string folder;                ///< path of the checkpoint
+  Index bytes = 0;                   ///< of this rank's file
+  std::vector<std::string> removed;  ///< older checkpoints, beyond the limit
+};
+
+/// A model that brings the text of the config.json with which transformers would build it.
+template <class M>
+concept HasModelConfig = requires(M const& model) {
+  { model.config_json() } -> std::convertible_to<std::string>;
+};
+
+namespace detail {
+
+/// What is known before anything is written.
+template <HasParts T>
+Manifest describe_trainer(T& trainer, SaveOptions const& options) {
+  auto& x = trainer.context();
+  using X = std::remove_cvref_t<decltype(x)>;
+  Decision const d = trainer.decision();
+  Manifest m;
+  m.library = version;
+  m.step = x.step;
+  m.updates = d.updates;
+  m.skipped = d.skipped;
+  m.learning_rate = static_cast<double>(d.learning_rate);
+  m.stage = x.shares.facts().stage();
+  m.world = x.world();
+  if constexpr (requires { X::Policy::Precision::name; }) m.precision = X::Policy::Precision::name;
+  m.optimizer = describe_optimizer(trainer.optimizer_state().optimizer());
+  m.loss_scale = {x.loss_scale.moves(), d.loss_scale, d.scale_state, d.bad_losses};
+  m.seed = x.options.seed;
+  m.data = options.data;
+  m.metric = options.metric;
+  m.user = options.user;
+  if constexpr (requires { trainer.model(); }) {
+    if constexpr (HasModelConfig<std::remove_cvref_t<decltype(trainer.model())>>)
+      m.model_config = trainer.model().config_json();
+  }
+  for (Unit const& unit : x.units) {
+    CheckpointUnit& to = m.units.emplace_back(CheckpointUnit{unit.name, {}});
+    for (Tensor const& t : unit.tensors) to.tensors.push_back({t.name, t.shape, t.trainable});
+  }
+  m.block_bytes = options.block_bytes;
+  return m;
+}
+
+/// The slices of a rank, in the order of their bytes.
+/// @param state_type, parameter_type as files call them
+inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& layout, Index rank,
+                                               std::string_view state_type,
+                                               std::string_view parameter_type) {
+  std::vector<StoredSlice> slices;
+  auto const add = [&](std::string const& kind, bool trainable, std::string_view type) {
+    for (int u = 0; u < layout.size(); ++u) {
+      Index const begin =
+          trainable ? layout.slice_begin(u, rank) : layout.frozen_slice_begin(u, rank);
+      Index const count = trainable ? layout.slice(u) : layout.frozen_slice(u);
+      layout.pieces(u, trainable, begin, count, [&](PlacedTensor const&, Piece const& p) {
+        CheckpointTensor const& t = m.units[at(u)].tensors[at(p.tensor_index)];
+        slices.push_back({kind, t.name, t.shape, p.first, p.elements, std::string(type), 0});
+      });
+    }
+  };
+  add(std::string(checkpoint_kind::master), true, "F32");
+  for (std::string const& state : m.optimizer.states)
+    add(std::string(checkpoint_kind::state) + state, true, state_type);
+  add(std::string(checkpoint_kind::parameter), false, parameter_type);
+  return slices;
+}
+
+/// Calls append(bytes) for the bytes of every slice, in that order, a tile at a time.
+template <class T, class Append>
+void each_slice_byte(T& trainer, Append append) {
+  using X = std::remove_cvref_t<decltype(trainer.context())>;
+  using O = std::remove_cvref_t<decltype(trainer.optimizer_state().optimizer())>;
+  auto const floats = [&](PlacedTensor const&, Index, std::span<float const> values) {
+    append(std::as_bytes(values));
+  };
+  read_weights(trainer.parameters(), trainer.optimizer_state(), floats);
+  std::vector<typename X::State> shorter;
+  for (int k = 0; k < O::num_states; ++k) {
+    read_state(trainer.optimizer_state(), k,
+               [&](PlacedTensor const&, Index, std::span<float const> values) {
+                 if constexpr (std::same_as<typename X::State, float>) {
+                   append(std::as_bytes(values));
+                 } else {
+                   shorter.resize(values.size());
+                   for (std::size_t i = 0; i < values.size(); ++i)
+                     shorter[i] = static_cast<typename X::State>(values[i]);  // exact: it was one
+                   append(std::as_bytes(std::span(shorter)));
+                 }
+               });
+  }
+  read_frozen(trainer.parameters(),
+              [&](PlacedTensor const&, Index, auto values) { append(std::as_bytes(values)); });
+}
+
+/// The way of a checkpoint from nothing to `latest`, in the order of its steps; every rank calls
+/// each of them.
+class SaveSteps {
+ public:
+  SaveSteps(Ranks ranks, std::string dir, SaveOptions const& options)
+      : ranks_(std::move(ranks)),
+        dir_(std::move(dir)),
+        limit_(options.save_total_limit),
+        kept_(options.kept),
+        files_(options.files == nullptr ? PosixFiles::of_system() : *options.files) {}
+
+  Files& files() const { return files_; }
+  /// Where files are written before the checkpoint has its name.
+  std::string work_folder() const { return join_path(dir_, ".saving-" + name_); }
+  std::string folder() const { return join_path(dir_, name_); }
+
+  /// Makes the folder in which files are written. @throws InvalidArgument for the limit
+  void begin(Index step) {
+    std::string name;
+    std::string const failure = failure_of([&] {
+      if (limit_ && *limit_ < 1) {
+        throw InvalidArgument("SaveOptions::save_total_limit: found " + std::to_string(*limit_) +
+                              "; expected at least 1 checkpoint");
+      }
+      if (ranks_.rank() != 0) return;
+      make_folders(files_, dir_);
+      remove_leftovers(files_, dir_);
+      CheckpointName newest{step, 0};
+      for (CheckpointName const& there : checkpoint_names(files_, dir_)) {
+        if (there.step == step) newest.again = there.again + 1;
+      }
+      name = newest.text();
+      std::string const path = join_path(dir_, ".saving-" + name);
+      check_file(files_.make_folder(path), "making the folder", path);
+    });
+    ranks_.require_all(failure);
+    name_ = ranks_.texts(name)[0];
+  }
+  /// The rest of the way, when this rank's file is written and closed.
+  /// @param failure what has gone wrong in that on this rank, or nothing
+  /// @param manifest without files
+  SavedCheckpoint commit(std::string const& failure, Manifest manifest,
+                         CheckpointFile const& mine) {
+    try {
+      ranks_.require_all(failure);
+      publish(std::move(manifest), mine);
+    } catch (CommunicationError const&) {
+      throw;
+    } catch (CheckpointError const&) {
+      give_up();
+      throw;
+    }
+    ranks_.together([&] {
+      if (ranks_.rank() == 0) replace_text(files_, dir_, std::string(latest_name), name_ + "\n");
+    });
+    return {name_, folder(), mine.bytes, remove_old()};
+  }
+
+ private:
+  void publish(Manifest manifest, CheckpointFile const& mine) {
+    std::vector<std::uint64_t> words{static_cast<std::uint64_t>(mine.bytes)};
+    words.insert(words.end(), mine.blocks.begin(), mine.blocks.end());
+    auto const all = ranks_.words(words);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      manifest.files.push_back({rank_file_name(static_cast<Index>(r), ranks_.world()),
+                                static_cast<Index>(all[r][0]),
+                                {all[r].begin() + 1, all[r].end()}});
+    }
+    ranks_.together([&] {
+      if (ranks_.rank() != 0) return;
+      write_text(files_, join_path(work_folder(), std::string(manifest_name)),
+                 manifest_text(manifest));
+      sync_folder(files_, work_folder());
+      check_file(files_.rename(work_folder(), folder()), "renaming", work_folder());
+      sync_folder(files_, dir_);
+    });
+    named_ = true;
+    // Every rank looks for what it wrote where a load would, which also shows that they share it.
+    ranks_.together([&] {
+      FoundCheckpoint const found = find_checkpoint(folder(), files_);
+      CheckpointFile const& file = found.manifest.files.at(at(ranks_.rank()));
+      if (file.bytes != mine.bytes || file.blocks != mine.blocks)
+        throw CheckpointError("checkpoint: '" + folder() + "' is not what this rank wrote");
+      BlockReader reader(files_, folder(), file, found.manifest.block_bytes);
+      reader.verify(0, 1, "its header");
+    });
+  }
+  /// After a failure that every rank knows of: what was written goes, as far as it can.
+  void give_up() noexcept {
+    if (ranks_.rank() != 0 || name_.empty()) return;
+    try {
+      if (named_) {
+        remove_checkpoint(files_, dir_, name_);
+      } else {
+        remove_folder_of_files(files_, work_folder());
+      }
+    } catch (CheckpointError const&) {  // the next save tries again; what has failed is thrown
+    }
+  }
+  std::vector<std::string> remove_old() {
+    std::vector<std::string> removed;
+    ranks_.together([&] {
+      if (ranks_.rank() != 0 || !limit_) return;
+      std::vector<std::string> kept = kept_;
+      kept.push_back(name_);
+      if (auto const best = named_in(files_, dir_, best_name)) kept.push_back(*best);
+      for (std::string const& name : beyond_limit(checkpoint_names(files_, dir_), *limit_, kept)) {
+        remove_checkpoint(files_, dir_, name);
+        removed.push_back(name);
+      }
+    });
+    return removed;
+  }
+
+  Ranks ranks_;
+  std::string dir_;
+  std::optional<Index> limit_;
+  std::vector<std::string> kept_;
+  Files& files_;
+  std::string name_;
+  bool named_ = false;  // the checkpoint has its name
+};
+
+}  // namespace detail
+
+/// Saves a checkpoint into `dir`, as step-N, and makes `latest` there name it. Every rank calls it,
+/// between steps; all write to the same folder. Waits for the trainer and until everything lasts.
+/// What a checkpoint holds: float weights and optimizer state, frozen parameters, step, counts,
+/// loss scale, seed, and of `options` data position, user section and metric. A step is whole: a
+/// window of accumulation is never cut.
+/// @param trainer a Trainer, or what has its parts
+/// @param dir made where it is missing
+/// @param options the same on every rank
+/// @return the new checkpoint, and what was removed for the limit
+/// @throws CheckpointError on every rank, naming the first that failed, file, offset and reason:
+/// the checkpoints before are as they were, and `latest` too; where it failed in removing old ones,
+/// the new one is there. InvalidArgument for the limit; as trainer.decision()
+/// Communication: exchanges of words alone, some of them for every 60 MiB of a rank's file.
+template <HasParts T>
+SavedCheckpoint save(T& trainer, std::string const& dir, SaveOptions const& options = {}) {
+  trainer.synchronize();
+  auto& x = trainer.context();
+  using X = std::remove_cvref_t<decltype(x)>;
+  Manifest manifest = detail::describe_trainer(trainer, options);
+  detail::SaveSteps steps(detail::Ranks(x, "save"), dir, options);
+  steps.begin(manifest.step);
+  CheckpointFile mine;
+  std::string const failure = detail::failure_of([&] {
+    std::vector<StoredSlice> slices =
+        detail::slices_of_rank(manifest, x.layout, x.rank(), detail::stored_name<typename X::State>,
+                               detail::stored_name<typename X::Parameter>);
+    Index bytes = 0;
+    std::string const header = detail::write_rank_header(slices, bytes);
+    detail::BlockWriter writer(steps.files(), steps.work_folder(),
+                               detail::rank_file_name(x.rank(), x.world()), manifest.block_bytes);
+    writer.append(std::as_bytes(std::span(header)));
+    detail::each_slice_byte(trainer, [&](std::span<std::byte const> data) { writer.append(data); });
+    mine = writer.finish();
+  });
+  return steps.commit(failure, std::move(manifest), mine);
+}
+
+}  // namespace zero
