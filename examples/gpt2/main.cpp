@@ -7,6 +7,7 @@
 #include <gpt2/activations.hpp>
 #include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
+#include <gpt2/checkpoints.hpp>
 #include <gpt2/config_file.hpp>
 #include <gpt2/corpus.hpp>
 #include <gpt2/flags.hpp>
@@ -151,7 +152,7 @@ void print_outcome(Outcome const& o) {
                     zero::grouped_text(o.locked_bytes) + " of them locked, and " +
                     zero::grouped_text(o.nvme_bytes) + " bytes in files\n")
       << "sent " << zero::grouped_text(o.wire_elements_per_step) << " elements a step and rank, "
-      << zero::human_count(o.tokens_per_s) << " tokens/s, parameters "
+      << zero::human_count(o.tokens_per_s.value_or(0)) << " tokens/s, parameters "
       << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
@@ -168,6 +169,7 @@ int run(std::span<char const* const> arguments) {
       if (speaks) std::cout << help_text();
       return 0;
     }
+    require_checkpoints(settings);
     take_place(settings, place);
     auto const accelerate = zero::accelerate_deepspeed_config(zero::Environment::of_process());
     if (accelerate || !settings.config.empty() || !settings.arguments.empty()) {

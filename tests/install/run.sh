@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|find_package_mpi|find_package_config|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
+# run.sh find_package|find_package_mpi|find_package_config|find_package_checkpoint|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, on the archive that cpack makes, on its sources, or on
 # sources that CMake fetches (an archive on this disk: nothing needs a network).
 set -euo pipefail
@@ -25,7 +25,7 @@ installed() { # everything that belongs into PREFIX is there, and nothing there 
 }
 
 case $way in
-  find_package | find_package_mpi | find_package_config)
+  find_package | find_package_mpi | find_package_config | find_package_checkpoint)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     installed
     uses='find_package(zero 0.1 REQUIRED)'
@@ -73,6 +73,25 @@ static bool const refused = [] {
 CPP
   } >"$dir/consumer.cpp"
   library=zero::config
+fi
+
+if [ "$way" = find_package_checkpoint ]; then
+  uses='find_package(zero 0.1 REQUIRED COMPONENTS checkpoint)'
+  { sed 's|#include <zero/zero.hpp>|#include <zero/checkpoint.hpp>\n&|' "$(dirname "$0")/consumer.cpp"
+    cat <<'CPP'
+#include <cstdlib>
+// Links Boost.JSON and xxHash, and a text without its checksum is no manifest.
+static bool const damaged = [] {
+  try {
+    zero::read_manifest(zero::manifest_text({}).substr(1), "planted");
+  } catch (zero::CheckpointError const&) {
+    return true;
+  }
+  std::abort();
+}();
+CPP
+  } >"$dir/consumer.cpp"
+  library=zero::checkpoint
 fi
 
 # configures USES: the consumer's project with these lines

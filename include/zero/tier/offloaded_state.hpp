@@ -118,6 +118,20 @@ class OffloadedState {
       return static_cast<float>(v.states.address()[k * v.weights.size() + i]);
     });
   }
+  /// Replaces a unit's float weights, or the optimizer's number k, of owned elements [begin, begin
+  /// + count); parameters of the device are the caller's. Waits.
+  void write_weights(int u, Index begin, Index count, float const* from) {
+    write(u, begin, count, from, [](Views const& v, Index i, float value) {
+      v.weights.address()[i] = Weight(value);
+      if constexpr (X::splits_master) v.uppers.address()[i] = UpperHalf(value);
+    });
+  }
+  /// As write_weights; rounded to nearest where states are shorter.
+  void write_states(int u, int k, Index begin, Index count, float const* from) {
+    write(u, begin, count, from, [k](Views const& v, Index i, float value) {
+      v.states.address()[k * v.weights.size() + i] = static_cast<State>(value);
+    });
+  }
   /// Calls f(begin, weights, states, uppers) for each tile of a unit, in order, to be replaced in
   /// work on the host's stream: views of host memory of `begin` counted in the owned elements;
   /// `uppers` is empty where weights are not split. Parameters of the device are the caller's.
@@ -239,6 +253,23 @@ class OffloadedState {
       with_block(t, Access::read, [&](Views const& v) {
         tiers_.host.enqueue([=, first = tile.begin] {
           for (Index i = from; i < end; ++i) to[i - begin] = value(v, i - first);
+        });
+      });
+    }
+    context_.wait();
+    tiers_.host.synchronize();
+  }
+
+  template <class Assign>
+  void write(int u, Index begin, Index count, float const* values, Assign assign) {
+    for (Index t = first(u); t < first(u + 1); ++t) {
+      Tile const& tile = plan_.tiles[at(t)];
+      Index const from = std::max(begin, tile.begin);
+      Index const end = std::min(begin + count, tile.begin + tile.elements);
+      if (from >= end) continue;
+      with_block(t, Access::change, [&](Views const& v) {
+        tiers_.host.enqueue([=, first = tile.begin] {
+          for (Index i = from; i < end; ++i) assign(v, i - first, values[i - begin]);
         });
       });
     }

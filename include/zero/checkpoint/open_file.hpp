@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One open file, or folder, whose calls continue where the system fell short and throw where it
+// failed.
+
+#include <zero/checkpoint/files.hpp>
+
+#include <span>
+#include <utility>
+
+namespace zero::detail {
+
+/// Owner of a descriptor.
+class OpenFile {
+ public:
+  static OpenFile create(Files& files, std::string const& path) {
+    int const file = files.create(path);
+    check_file(file, "creating", path);
+    return {files, path, file};
+  }
+  static OpenFile open(Files& files, std::string const& path) {
+    int const file = files.open(path);
+    check_file(file, "opening", path);
+    return {files, path, file};
+  }
+  OpenFile(OpenFile&& other) noexcept
+      : files_(other.files_),
+        path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)) {}
+  OpenFile& operator=(OpenFile&& other) noexcept {
+    std::swap(files_, other.files_);
+    std::swap(path_, other.path_);
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~OpenFile() {
+    if (file_ >= 0) files_->close(file_);
+  }
+
+  std::string const& path() const { return path_; }
+
+  void write(std::span<std::byte const> bytes, Index offset) {
+    while (!bytes.empty()) {
+      Index const n = files_->write(file_, bytes.data(), std::ssize(bytes), offset);
+      if (n == -EINTR) continue;
+      if (n <= 0) {
+        throw_file_error("writing " + std::to_string(bytes.size()) + " bytes at " +
+                             std::to_string(offset) + " of",
+                         path_, n == 0 ? EIO : static_cast<int>(-n));
+      }
+      bytes = bytes.subspan(at(n));
+      offset += n;
+    }
+  }
+  /// All of `to`. @throws FileError where the file ends before
+  void read(std::span<std::byte> to, Index offset) {
+    Index const end = offset + std::ssize(to);
+    while (!to.empty()) {
+      Index const n = files_->read(file_, to.data(), std::ssize(to), offset);
+      if (n == -EINTR) continue;
+      if (n < 0) {
+        throw_file_error(
+            "reading " + std::to_string(to.size()) + " bytes at " + std::to_string(offset) + " of",
+            path_, static_cast<int>(-n));
+      }
+      if (n == 0) {
+        throw FileError("checkpoint: '" + path_ + "' ends after " + std::to_string(offset) +
+                            " bytes; expected at least " + std::to_string(end),
+                        0);
+      }
+      to = to.subspan(at(n));
+      offset += n;
+    }
+  }
+  void sync() { check_file(files_->sync(file_), "syncing", path_); }
+  /// As the destructor, and throws what the system says.
+  void close() { check_file(files_->close(std::exchange(file_, -1)), "closing", path_); }
+
+ private:
+  OpenFile(Files& files, std::string path, int file)
+      : files_(&files), path_(std::move(path)), file_(file) {}
+
+  Files* files_;
+  std::string path_;
+  int file_;
+};
+
+inline void sync_folder(Files& files, std::string const& path) {
+  OpenFile folder = OpenFile::open(files, path);
+  folder.sync();
+  folder.close();
+}
+
+/// The folder and those above it that are missing; each that is made is synced into the one above.
+inline void make_folders(Files& files, std::string const& path) {
+  int const made = files.make_folder(path);
+  if (made == -EEXIST) return;
+  std::size_t const slash = path.find_last_of('/');
+  bool const has_above = slash != std::string::npos && slash > 0;
+  if (made == -ENOENT && has_above) {
+    make_folders(files, path.substr(0, slash));
+    check_file(files.make_folder(path), "making the folder", path);
+  } else {
+    check_file(made, "making the folder", path);
+  }
+  sync_folder(files, has_above ? path.substr(0, slash) : slash == 0 ? "/" : ".");
+}
+
+/// A folder and the files in it; folders inside are not expected.
+inline void remove_folder_of_files(Files& files, std::string const& path) {
+  std::vector<std::string> names;
+  check_file(files.list(path, names), "listing", path);
+  for (std::string const& name : names)
+    check_file(files.remove(join_path(path, name)), "removing", join_path(path, name));
+  check_file(files.remove_folder(path), "removing the folder", path);
+}
+
+/// A whole small file. @throws CheckpointError beyond `most` bytes
+inline std::string read_text(Files& files, std::string const& path, Index most) {
+  Index const bytes = files.size(path);
+  check_file(bytes, "opening", path);
+  if (bytes > most) {
+    throw CheckpointError("checkpoint: '" + path + "' has " + std::to_string(bytes) +
+                          " bytes; expected at most " + std::to_string(most));
+  }
+  std::string text(at(bytes), '\0');
+  OpenFile file = OpenFile::open(files, path);
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+/// A new file, synced.
+inline void write_text(Files& files, std::string const& path, std::string_view text) {
+  OpenFile file = OpenFile::create(files, path);
+  file.write(std::as_bytes(std::span(text.data(), text.size())), 0);
+  file.sync();
+  file.close();
+}
+/// A file in place of the one that is there, in one step, whatever happens.
+inline void replace_text(Files& files, std::string const& folder, std::string const& name,
+                         std::string_view text) {
+  std::string const made = join_path(folder, "." + name + ".saving");
+  files.remove(made);  // left by a save that was killed
+  write_text(files, made, text);
+  check_file(files.rename(made, join_path(folder, name)), "renaming", made);
+  sync_folder(files, folder);
+}
+
+}  // namespace zero::detail

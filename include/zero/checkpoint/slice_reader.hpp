@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From the files of a checkpoint to what somebody needs of its tensors: the files' headers are read
+// and held against the manifest, and each need is covered by slices exactly once, before a single
+// element is. Then slices are read file by file in the order of their bytes, through one block and
+// one tile of memory.
+
+#include <zero/checkpoint/folder.hpp>
+#include <zero/checkpoint/rank_file.hpp>
+
+#include <functional>
+
+namespace zero {
+
+/// A range of one tensor that is to be read.
+struct NeededSlice {
+  std::string kind;    ///< as StoredSlice
+  std::string tensor;  ///< the model's name
+  Index first = 0;     ///< first element, counted in the tensor
+  Index elements = 0;  ///< how many
+};
+
+/// Reads ranges of the tensors of a checkpoint, or of a folder of safetensors files.
+class SliceReader {
+ public:
+  /// Called with the number of the need, the first element counted in the tensor, and the elements.
+  using Take = std::function<void(std::size_t, Index, std::span<float const>)>;
+
+  /// Elements that are handed out at once, at most.
+  static constexpr Index tile = Index{1} << 18;
+
+  /// Opens every file once, for its size and its header.
+  /// @param files where; outlives this
+  /// @param found the checkpoint; outlives this
+  /// @throws CheckpointError naming file and tensor for what is missing, damaged, of another size,
+  /// or not what the manifest says
+  SliceReader(Files& files, FoundCheckpoint const& found) : files_(files), found_(found) {
+    std::map<std::string, CheckpointTensor const*, std::less<>> tensors;
+    for (CheckpointUnit const& unit : found.manifest.units) {
+      for (CheckpointTensor const& t : unit.tensors) tensors.emplace(t.name, &t);
+    }
+    for (CheckpointFile const& file : found.manifest.files) {
+      detail::BlockReader reader = open(file);
+      SafetensorsHeader const header = read_safetensors_header(
+          [&](Index offset, std::span<std::byte> to) { reader.read(offset, to, "its header"); },
+          file.bytes, "'" + reader.path() + "'");
+      slices_.push_back(detail::read_slices_of(header, tensors, "'" + reader.path() + "'"));
+      bytes_read_ += reader.bytes_read();
+    }
+  }
+
+  /// For files whose headers have been read, and that have no checksums.
+  /// @param files, found as above; only the files of the manifest are looked at
+  /// @param slices by file of the manifest, in the order of their bytes
+  SliceReader(Files& files, FoundCheckpoint const& found,
+              std::vector<std::vector<StoredSlice>> slices)
+      : files_(files), found_(found), slices_(std::move(slices)) {}
+
+  /// By file of the manifest, in the order of their bytes.
+  std::vector<std::vector<StoredSlice>> const& slices() const { return slices_; }
+  Index bytes_read() const { return bytes_read_; }  ///< so far, whole blocks
+
+  /// Says what is to be read.
+  /// @throws CheckpointError naming the tensor, where its elements stand in no file, or in two
+  void need(std::vector<NeededSlice> needs) {
+    needs_ = std::move(needs);
+    reads_.assign(slices_.size(), {});
+    std::map<std::pair<std::string_view, std::string_view>, std::vector<std::size_t>> by_name;
+    for (std::size_t i = 0; i < needs_.size(); ++i)
+      by_name[{needs_[i].kind, needs_[i].tensor}].push_back(i);
+    std::vector<std::vector<std::pair<Index, Index>>> covers(needs_.size());
+    for (std::size_t f = 0; f < slices_.size(); ++f) {
+      for (std::size_t s = 0; s < slices_[f].size(); ++s) {
+        StoredSlice const& slice = slices_[f][s];
+        auto const of = by_name.find({slice.kind, slice.tensor});
+        if (of == by_name.end()) continue;
+        for (std::size_t i : of->second) {
+          Index const first = std::max(slice.first, needs_[i].first);
+          Index const end =
+              std::min(slice.first + slice.elements, needs_[i].first + needs_[i].elements);
+          if (first >= end) continue;
+          reads_[f].push_back({s, i, first, end - first});
+          covers[i].emplace_back(first, end);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < needs_.size(); ++i) check_cover(needs_[i], std::move(covers[i]));
+  }
+  /// Reads every block that the needs lie in, for its checksum alone.
+  /// @throws CheckpointError naming file, bytes and tensor for the first block that is damaged
+  void verify() {
+    each_read([&](detail::BlockReader& reader, StoredSlice const& slice, Read const& read) {
+      Index const width = detail::bytes_of_type(slice.type);
+      reader.verify(slice.offset + (read.first - slice.first) * width, read.elements * width,
+                    what(slice));
+    });
+  }
+  /// Reads what is needed, and verifies it, a tile at a time.
+  /// @param take may be called several times for one need
+  void read(Take const& take) {
+    std::vector<std::byte> bytes;
+    std::vector<float> values;
+    each_read([&](detail::BlockReader& reader, StoredSlice const& slice, Read const& read) {
+      Index const width = detail::bytes_of_type(slice.type);
+      for (Index done = 0; done < read.elements; done += tile) {
+        Index const n = std::min(tile, read.elements - done);
+        Index const first = read.first + done;
+        bytes.resize(at(n * width));
+        values.resize(at(n));
+        reader.read(slice.offset + (first - slice.first) * width, bytes, what(slice));
+        detail::to_floats(slice.type, bytes.data(), values);
+        take(read.need, first, values);
+      }
+    });
+  }
+
+ private:
+  struct Read {
+    std::size_t slice;
+    std::size_t need;
+    Index first;
+    Index elements;
+  };
+
+  static std::string what(StoredSlice const& slice) {
+    return slice.kind + " of tensor '" + slice.tensor + "'";
+  }
+  detail::BlockReader open(CheckpointFile const& file) const {
+    return {files_, found_.folder, file, found_.manifest.block_bytes};
+  }
+  template <class F>
+  void each_read(F f) {
+    for (std::size_t file = 0; file < reads_.size(); ++file) {
+      if (reads_[file].empty()) continue;
+      detail::BlockReader reader = open(found_.manifest.files[file]);
+      for (Read const& read : reads_[file]) f(reader, slices_[file][read.slice], read);
+      bytes_read_ += reader.bytes_read();
+    }
+  }
+  void check_cover(NeededSlice const& need, std::vector<std::pair<Index, Index>> cover) const {
+    std::ranges::sort(cover);
+    Index end = need.first;
+    auto const refuse = [&](Index element, char const* why) {
+      throw CheckpointError("checkpoint: '" + found_.folder + "': element " +
+                            std::to_string(element) + " of " + need.kind + " of tensor '" +
+                            need.tensor + "' stands in " + why);
+    };
+    for (auto const& [first, last] : cover) {
+      if (first > end) refuse(end, "no file");
+      if (first < end) refuse(first, "two files");
+      end = last;
+    }
+    if (end != need.first + need.elements) refuse(end, "no file");
+  }
+
+  Files& files_;
+  FoundCheckpoint const& found_;
+  std::vector<std::vector<StoredSlice>> slices_;
+  std::vector<NeededSlice> needs_;
+  std::vector<std::vector<Read>> reads_;  // by file, in the order of its bytes
+  Index bytes_read_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+set(sources trainers.cpp)
+set(libraries zero::checkpoint)
+if(TARGET zero-checkpoint)
+  set(definitions ZERO_CHECKPOINT_PROGRAM="$<TARGET_FILE:zero-checkpoint>") # tested from outside
+endif()
+foreach(stage RANGE 3)
+  set(part zero_test_checkpoint_${stage})
+  if(TARGET zero::checkpoint)
+    add_library(${part} OBJECT ${zero_tests_dir}/checkpoint/trainer_as.cpp)
+    target_compile_definitions(${part} PRIVATE ZERO_TEST_STAGE=${stage})
+    zero_test_options(${part})
+    target_compile_options(${part} PRIVATE -O0) # each holds thirty trainers that run for moments
+    target_link_libraries(${part} PRIVATE zero::checkpoint)
+  endif()
+  list(APPEND libraries ${part})
+endforeach()
+set(timeout 300) # a case saves and loads six hundred trainers
+set(sanitized safetensors_test.cpp manifest_test.cpp round_trip_test.cpp) # what reads anything; tests/fuzz has more
