@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is saved at any stage, world, optimizer and precision loads at any other, bit for bit: the
 // canonical list of tensors, read by report/slices.hpp, is the same before and after.
+#include <checkpoint/memory_files.hpp>
 #include <checkpoint/trainers.hpp>
 #include <doctest/doctest.h>
 
@@ -11,23 +12,23 @@ using namespace checkpoints;
 constexpr int worlds[] = {1, 2, 3, 4, 8};
 
 /// Trains three steps and saves. @return what the ranks had then
-Canonical save_trained(Setup const& setup, std::string const& dir) {
+Canonical save_trained(Setup const& setup, MemoryFiles& files) {
   return state_after(setup, [&](AnyTrainer& trainer) {
     for (int s = 0; s < 3; ++s) trainer.step(s);
-    trainer.save(dir, {});
+    trainer.save("run", {.files = &files});
   });
 }
 
 /// Whether the weights, states and frozen parameters are `expected`, and every rank sees parameters
 /// that are the weights, rounded.
-void check_loaded(Setup const& setup, std::string const& dir, Canonical const& expected) {
+void check_loaded(Setup const& setup, MemoryFiles& files, Canonical const& expected) {
   CAPTURE(setup.stage);
   CAPTURE(setup.world);
   CAPTURE(setup.optimizer.index());
   CAPTURE(static_cast<int>(setup.storage));
   std::vector<std::map<std::string, std::vector<float>>> seen(at(setup.world));
   Canonical const found = state_after(setup, [&](AnyTrainer& trainer) {
-    zero::LoadedCheckpoint const loaded = trainer.load(dir, {});
+    zero::LoadedCheckpoint const loaded = trainer.load("run", {.files = &files});
     CHECK(loaded.differences.empty());
     CHECK(loaded.warnings.empty());
     seen[at(trainer.rank())] = trainer.seen();
@@ -64,8 +65,9 @@ TEST_CASE("every stage, world, optimizer and precision comes back from its own c
         for (int world : worlds) {
           Setup const setup{
               .stage = stage, .world = world, .optimizer = optimizer, .storage = storage};
-          Folder const folder;
-          check_loaded(setup, folder.path(), save_trained(setup, folder.path()));
+          MemoryFiles files;
+          Canonical const saved = save_trained(setup, files);
+          check_loaded(setup, files, saved);
         }
       }
     }
@@ -78,10 +80,11 @@ TEST_CASE("all stages and worlds save one canonical list of tensors") {
   Canonical expected;
   for (int world : {1, 2, 4, 8}) {
     for (int stage = 0; stage < 4; ++stage) {
-      Folder const folder;
-      Canonical const found = save_trained({.stage = stage, .world = world}, folder.path());
-      Canonical loaded = state_after({.stage = 1, .world = 3},
-                                     [&](AnyTrainer& trainer) { trainer.load(folder.path(), {}); });
+      MemoryFiles files;
+      Canonical const found = save_trained({.stage = stage, .world = world}, files);
+      Canonical loaded = state_after({.stage = 1, .world = 3}, [&](AnyTrainer& trainer) {
+        trainer.load("run", {.files = &files});
+      });
       if (expected.empty()) expected = found;
       CHECK(found.size() == expected.size());
       CHECK(loaded == found);
@@ -108,9 +111,9 @@ TEST_CASE("thirty pairs of stage, world and precision: equal bits of weights and
     to.stage = next(4);
     to.world = worlds[next(5)];
     to.storage = storages[next(4)];
-    Folder const folder;
-    Canonical expected = save_trained(from, folder.path());
-    Canonical found = state_after(to, [&](AnyTrainer& t) { t.load(folder.path(), {}); });
+    MemoryFiles files;
+    Canonical expected = save_trained(from, files);
+    Canonical found = state_after(to, [&](AnyTrainer& t) { t.load("run", {.files = &files}); });
     // Frozen parameters are kept as the precision has them, and nowhere longer.
     std::erase_if(expected, [](auto const& e) { return e.first.starts_with("parameter/"); });
     std::erase_if(found, [](auto const& e) { return e.first.starts_with("parameter/"); });
@@ -124,15 +127,15 @@ TEST_CASE("a run that was stopped and loaded has the bits of the run that never 
     for (AnyOptimizer const& optimizer : menu()) {
       for (int stage = 0; stage < 4; ++stage) {
         Setup const setup{.stage = stage, .world = 3, .optimizer = optimizer, .storage = storage};
-        Folder const folder;
+        MemoryFiles files;
         Canonical const expected = state_after(setup, [&](AnyTrainer& trainer) {
           for (int s = 0; s < 5; ++s) {
-            if (s == 3) trainer.save(folder.path(), {});
+            if (s == 3) trainer.save("run", {.files = &files});
             trainer.step(s);
           }
         });
         Canonical const found = state_after(setup, [&](AnyTrainer& trainer) {
-          trainer.load(folder.path(), {});
+          trainer.load("run", {.files = &files});
           for (int s = 3; s < 5; ++s) trainer.step(s);
         });
         CAPTURE(stage);

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 set(sources trainers.cpp)
 set(libraries zero::checkpoint)
+if(TARGET zero-checkpoint)
+  set(definitions ZERO_CHECKPOINT_PROGRAM="$<TARGET_FILE:zero-checkpoint>") # tested from outside
+endif()
 foreach(stage RANGE 3)
   set(part zero_test_checkpoint_${stage})
   if(TARGET zero::checkpoint)
@@ -12,4 +15,5 @@ foreach(stage RANGE 3)
   endif()
   list(APPEND libraries ${part})
 endforeach()
+set(timeout 300) # a case saves and loads six hundred trainers
 set(sanitized safetensors_test.cpp manifest_test.cpp round_trip_test.cpp) # what reads anything; tests/fuzz has more

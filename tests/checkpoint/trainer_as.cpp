@@ -7,6 +7,7 @@
 #include <checkpoint/trainers.hpp>
 
 #include <bit>
+#include <stdexcept>
 
 namespace checkpoints {
 
@@ -72,12 +73,52 @@ class Typed final : public AnyTrainer {
       zero::read_state(trainer_, static_cast<int>(k), into("state." + o.states[k]));
     zero::read_frozen(trainer_, into("parameter"));
   }
+  std::vector<float> gather(std::string const& name, std::string const& what) override {
+    return more<std::vector<float>>([&](auto& t) { return zero::gather(t, name, what); });
+  }
+  void assign(std::string const& name, std::vector<float> const& values,
+              std::string const& what) override {
+    more<void>([&](auto& t) { zero::assign(t, name, values, what); });
+  }
+  zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o) override {
+    return more<zero::SavedModel>([&](auto& t) { return zero::save_model(t, dir, o); });
+  }
+  zero::LoadedCheckpoint load_model(std::string const& dir,
+                                    zero::LoadModelOptions const& o) override {
+    return more<zero::LoadedCheckpoint>([&](auto& t) { return zero::load_model(t, dir, o); });
+  }
+  void start(zero::BackgroundSave& save, std::string const& dir,
+             zero::SaveOptions const& o) override {
+    more<void>([&](auto& t) { save.start(t, dir, o); });
+  }
+  std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
+                                zero::CheckpointKeeper::Metrics const& metrics) override {
+    return more<std::vector<std::string>>([&](auto& t) { return keeper.keep(t, metrics); });
+  }
+  bool finish(zero::CheckpointKeeper& keeper) override {
+    return more<bool>([&](auto& t) { return keeper.finish(t).has_value(); });
+  }
   void limit_memory(Index bytes) override {
     zero::Ledger& ledger = trainer_.context().device().ledger();
     ledger.limit_bytes(ledger.bytes() + bytes);
   }
 
  private:
+  static constexpr bool compiles_more =
+      std::is_same_v<
+          std::remove_cvref_t<decltype(std::declval<Trainer&>().optimizer_state().optimizer())>,
+          zero::AdamW> &&
+      !Trainer::Context::splits_master && !std::is_same_v<typename Trainer::Parameter, zero::fp16>;
+
+  template <class R, class F>
+  R more(F f) {
+    if constexpr (compiles_more) {
+      return f(trainer_);
+    } else {
+      throw std::logic_error("not compiled for this trainer");
+    }
+  }
+
   std::string name(Index number) const {
     for (zero::Unit const& unit : units_) {
       for (zero::Tensor const& t : unit.tensors) {
@@ -94,13 +135,17 @@ class Typed final : public AnyTrainer {
 
 template <class Precision, class State, class O>
 void run(Setup const& setup, O const& optimizer, std::function<void(AnyTrainer&)> const& f) {
-  zero::launch<zero::Threads>(setup.world, [&](zero::ThreadCommunicator<zero::Host> ranks) {
-    using Trainer = zero::Trainer<cases::GivenGradients, zero::ThreadCommunicator<zero::Host>, O,
-                                  zero::Policies<zero::Sharded<ZERO_TEST_STAGE>, Precision, State>>;
-    Typed<Trainer> trainer(setup.units, ranks, optimizer, setup.options,
-                           zero::Sharded<ZERO_TEST_STAGE>{}, Precision{}, State{});
-    f(trainer);
-  });
+  zero::launch<zero::Threads>(
+      setup.world,
+      [&](zero::ThreadCommunicator<zero::Host> ranks) {
+        using Trainer =
+            zero::Trainer<cases::GivenGradients, zero::ThreadCommunicator<zero::Host>, O,
+                          zero::Policies<zero::Sharded<ZERO_TEST_STAGE>, Precision, State>>;
+        Typed<Trainer> trainer(setup.units, ranks, optimizer, setup.options,
+                               zero::Sharded<ZERO_TEST_STAGE>{}, Precision{}, State{});
+        f(trainer);
+      },
+      {.timeout = setup.timeout});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <support/model_spec.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,7 @@ struct Setup {
   Storage storage = Storage::floats;
   zero::Units units = zero_test::everything().units;
   zero::Options options{.clip = 4};
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< of a collective
 };
 
 /// Bits of whole tensors, by kind and name: "master/wte", "state.exp_avg/wte", "parameter/mixed.f".
@@ -60,6 +62,18 @@ class AnyTrainer {
   virtual std::map<std::string, std::vector<float>> seen() = 0;
   /// Adds this rank's slices, as the reader of report/slices.hpp has them.
   virtual void add_slices(Canonical& to) = 0;
+  // What follows is compiled for AdamW in fp32 and bf16 alone.
+  virtual std::vector<float> gather(std::string const& name, std::string const& what) = 0;
+  virtual void assign(std::string const& name, std::vector<float> const& values,
+                      std::string const& what) = 0;
+  virtual zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o) = 0;
+  virtual zero::LoadedCheckpoint load_model(std::string const& dir,
+                                            zero::LoadModelOptions const& o) = 0;
+  virtual void start(zero::BackgroundSave& save, std::string const& dir,
+                     zero::SaveOptions const& o) = 0;
+  virtual std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
+                                        zero::CheckpointKeeper::Metrics const& metrics) = 0;
+  virtual bool finish(zero::CheckpointKeeper& keeper) = 0;
   /// Lets the device have so many bytes more than now.
   virtual void limit_memory(Index bytes) = 0;
 };

@@ -132,6 +132,29 @@ TEST_CASE("an order of 2^62 samples takes no memory and is entered anywhere") {
   static_assert(sizeof(order) <= 80);
 }
 
+TEST_CASE("an epoch that four ranks have begun goes on over three, every sample once") {
+  Index const n = 1000;
+  Index const taken = 4 * 37;
+  std::vector<Index> all;
+  for (int rank = 0; rank < 4; ++rank) {
+    auto const order = zero::sample_order(n, rank, 4, 5, 2);
+    for (Index k = 0; k < 37; ++k) all.push_back(order[k]);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    auto const order = zero::sample_order(n, rank, 3, 5, 2, taken);
+    CHECK(order.size() == (n - taken) / 3);
+    for (Index sample : order) all.push_back(sample);
+  }
+  std::set<Index> const once(all.begin(), all.end());
+  CHECK(once.size() == all.size());
+  CHECK(std::ssize(all) == taken + (n - taken) / 3 * 3);
+  // On one rank the order is the whole permutation: what is left of it is its tail.
+  auto const whole = zero::sample_order(n, 0, 1, 5, 2);
+  auto const rest = zero::sample_order(n, 0, 1, 5, 2, taken);
+  for (Index k = 0; k < rest.size(); ++k) CHECK(rest[k] == whole[taken + k]);
+  CHECK(zero::sample_order(n, 0, 1, 5, 2, n).empty());
+}
+
 TEST_CASE("impossible arguments are refused in a sentence") {
   CHECK_THROWS_WITH_AS(zero::sample_order(-1, 0, 1, 0, 0),
                        "sample_order: the number of samples is -1", zero::InvalidArgument);
@@ -143,6 +166,8 @@ TEST_CASE("impossible arguments are refused in a sentence") {
                        "sample_order: there is no rank 0 in a world of 0", zero::InvalidArgument);
   CHECK_THROWS_WITH_AS(zero::sample_order(5, 0, 1, 0, -1), "sample_order: the epoch is -1",
                        zero::InvalidArgument);
+  CHECK_THROWS_WITH_AS(zero::sample_order(5, 0, 1, 0, 0, 6),
+                       "sample_order: an epoch of 5 samples has no place 6", zero::InvalidArgument);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,42 +57,46 @@ class BlockWriter {
   BlockWriter(Files& files, std::string const& folder, std::string name, Index block_bytes)
       : file_(OpenFile::create(files, join_path(folder, name))), block_bytes_(block_bytes) {
     written_.name = std::move(name);
-    block_.reserve(at(block_bytes));
+    // Where blocks lie as a disk wants them, the system need not copy them.
+    block_.reset(
+        static_cast<std::byte*>(std::aligned_alloc(4096, at(round_up(block_bytes, Index{4096})))));
+    if (block_ == nullptr) throw OutOfMemory("checkpoint: no memory for a block");
   }
 
   void append(std::span<std::byte const> bytes) {
     while (!bytes.empty()) {
-      std::size_t const n = std::min(bytes.size(), at(block_bytes_) - block_.size());
-      if (block_.empty() && n == at(block_bytes_)) {
-        flush(bytes.first(n));  // a whole block is not copied
-      } else {
-        block_.insert(block_.end(), bytes.begin(), bytes.begin() + static_cast<Index>(n));
-        if (std::ssize(block_) == block_bytes_) {
-          flush(block_);
-          block_.clear();
-        }
-      }
+      std::size_t const n = std::min(bytes.size(), at(block_bytes_ - filled_));
+      std::copy_n(bytes.begin(), n, block_.get() + filled_);
+      filled_ += static_cast<Index>(n);
+      if (filled_ == block_bytes_) flush();
       bytes = bytes.subspan(n);
     }
   }
   /// Writes what is left, syncs and closes.
   CheckpointFile finish() {
-    if (!block_.empty()) flush(block_);
+    if (filled_ > 0) flush();
     file_.sync();
     file_.close();
     return std::move(written_);
   }
 
  private:
-  void flush(std::span<std::byte const> block) {
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+
+  void flush() {
+    std::span<std::byte const> const block(block_.get(), at(filled_));
     written_.blocks.push_back(checksum(block.data(), block.size()));
     file_.write(block, written_.bytes);
-    written_.bytes += std::ssize(block);
+    written_.bytes += filled_;
+    filled_ = 0;
   }
 
   OpenFile file_;
   Index block_bytes_;
-  std::vector<std::byte> block_;
+  std::unique_ptr<std::byte, Free> block_;
+  Index filled_ = 0;  // bytes of the block
   CheckpointFile written_;
 };
 

@@ -28,22 +28,23 @@ std::string failure_of(F&& work) {
 }
 
 /// Every rank's words, which may be of different number, in rank order. Waits.
-/// @param what names the exchange in errors; a literal
-template <class X>
-std::vector<std::vector<std::uint64_t>> gather_words(X& x, std::span<std::uint64_t const> mine,
-                                                     std::string_view what) {
+/// @param exchange (words of this rank) -> those of all ranks, of equal number
+/// @param guarded (f): a failure in f ends the work of all
+template <class Exchange, class Guarded>
+std::vector<std::vector<std::uint64_t>> gather_words(Exchange exchange, Guarded guarded, int world,
+                                                     std::span<std::uint64_t const> mine) {
   constexpr std::size_t most = max_exchanged_words - 1;
-  std::vector<std::vector<std::uint64_t>> all(at(x.world()));
-  x.guarded([&] {
+  std::vector<std::vector<std::uint64_t>> all(at(world));
+  guarded([&] {
     std::uint64_t const size = mine.size();
-    std::vector<std::uint64_t> const sizes = x.exchange(std::span(&size, 1), what);
+    std::vector<std::uint64_t> const sizes = exchange(std::span(&size, 1));
     std::size_t const longest = *std::ranges::max_element(sizes);
     std::vector<std::uint64_t> row(most);
     for (std::size_t begin = 0; begin < longest; begin += most) {
       row.resize(std::min(most, longest - begin));
       for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = begin + i < mine.size() ? mine[begin + i] : 0;
-      std::vector<std::uint64_t> const rows = x.exchange(row, what);
+      std::vector<std::uint64_t> const rows = exchange(row);
       for (std::size_t r = 0; r < all.size(); ++r) {
         auto const from = rows.begin() + static_cast<Index>(r * row.size());
         all[r].insert(all[r].end(), from, from + static_cast<Index>(row.size()));
@@ -57,23 +58,18 @@ std::vector<std::vector<std::uint64_t>> gather_words(X& x, std::span<std::uint64
 /// The ranks of a trainer, of whatever type it is.
 class Ranks {
  public:
-  /// @param x a Context, which outlives this
-  /// @param what they do, for errors; a literal
-  template <class X>
-  Ranks(X& x, std::string_view what)
-      : rank_(x.rank()),
-        world_(x.world()),
-        gather_([&x, what](std::span<std::uint64_t const> mine) {
-          return gather_words(x, mine, what);
-        }) {}
+  using Words = std::span<std::uint64_t const>;
+  using AllWords = std::vector<std::vector<std::uint64_t>>;
+
+  /// @param gather (words of this rank) -> those of all, in rank order
+  Ranks(int rank, int world, std::function<AllWords(Words)> gather)
+      : rank_(rank), world_(world), gather_(std::move(gather)) {}
 
   int rank() const { return rank_; }
   int world() const { return world_; }
 
   /// Every rank's words, which may be of different number, in rank order. Waits.
-  std::vector<std::vector<std::uint64_t>> words(std::span<std::uint64_t const> mine) const {
-    return gather_(mine);
-  }
+  AllWords words(Words mine) const { return gather_(mine); }
   /// Every rank's text, in rank order.
   std::vector<std::string> texts(std::string_view mine) const {
     std::vector<std::uint64_t> row(1 + (mine.size() + 7) / 8);
@@ -109,7 +105,7 @@ class Ranks {
  private:
   int rank_;
   int world_;
-  std::function<std::vector<std::vector<std::uint64_t>>(std::span<std::uint64_t const>)> gather_;
+  std::function<AllWords(Words)> gather_;
 };
 
 }  // namespace zero::detail

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -77,14 +78,21 @@ class PosixFiles final : public Files {
   int open(std::string const& path) override {
     return opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
+  /// Large writes from where a disk can take them go past the system's memory, which saves a copy
+  /// and leaves little for sync() to wait for.
   Index write(int file, std::byte const* from, Index bytes, Index offset) override {
-    ssize_t const n = ::pwrite(file, from, at(bytes), offset);
-    if (n < 0) return -errno;
-#ifdef __linux__
-    // Starts the way to the disk now, so that the sync at the end has little left to wait for.
-    if (n >= ssize_t{1} << 20) ::sync_file_range(file, offset, n, SYNC_FILE_RANGE_WRITE);
+#ifdef O_DIRECT
+    bool const aligned = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0 && bytes % 4096 == 0 &&
+                         offset % 4096 == 0 && bytes >= Index{1} << 20;
+    int const flags = ::fcntl(file, F_GETFL);
+    if (flags >= 0 && ((flags & O_DIRECT) != 0) != aligned)
+      ::fcntl(file, F_SETFL, aligned ? flags | O_DIRECT : flags & ~O_DIRECT);  // or it has none
+    ssize_t const direct = ::pwrite(file, from, at(bytes), offset);
+    if (direct >= 0 || errno != EINVAL) return direct < 0 ? Index{-errno} : Index{direct};
+    ::fcntl(file, F_SETFL, flags & ~O_DIRECT);
 #endif
-    return n;
+    ssize_t const n = ::pwrite(file, from, at(bytes), offset);
+    return n < 0 ? Index{-errno} : Index{n};
   }
   Index read(int file, std::byte* to, Index bytes, Index offset) override {
     ssize_t const n = ::pread(file, to, at(bytes), offset);

@@ -88,6 +88,41 @@ inline void remove_leftovers(Files& files, std::string const& folder) {
   }
 }
 
+/// Where the files of a checkpoint are written before it has its name.
+inline std::string work_folder(std::string const& dir, std::string const& name) {
+  return join_path(dir, ".saving-" + name);
+}
+
+/// Makes the folder in which a checkpoint of this step is written. @return its name to be
+inline std::string begin_checkpoint(Files& files, std::string const& dir, Index step) {
+  make_folders(files, dir);
+  remove_leftovers(files, dir);
+  CheckpointName name{step, 0};
+  for (CheckpointName const& there : checkpoint_names(files, dir)) {
+    if (there.step == step) name.again = there.again + 1;
+  }
+  std::string const path = work_folder(dir, name.text());
+  check_file(files.make_folder(path), "making the folder", path);
+  return name.text();
+}
+/// Gives a folder whose files are whole its name.
+inline void name_checkpoint(Files& files, std::string const& dir, std::string const& name) {
+  std::string const work = work_folder(dir, name);
+  sync_folder(files, work);
+  check_file(files.rename(work, join_path(dir, name)), "renaming", work);
+  sync_folder(files, dir);
+}
+/// The manifest, and the name.
+inline void publish_checkpoint(Files& files, std::string const& dir, std::string const& name,
+                               Manifest const& manifest) {
+  write_text(files, join_path(work_folder(dir, name), std::string(manifest_name)),
+             manifest_text(manifest));
+  name_checkpoint(files, dir, name);
+}
+inline void name_latest(Files& files, std::string const& dir, std::string const& name) {
+  replace_text(files, dir, std::string(latest_name), name + "\n");
+}
+
 /// The oldest checkpoints, so that with those that stay there are at most `limit`, without the
 /// newest, and without those in `kept`.
 inline std::vector<std::string> beyond_limit(std::vector<CheckpointName> const& names, Index limit,
@@ -101,6 +136,18 @@ inline std::vector<std::string> beyond_limit(std::vector<CheckpointName> const& 
     --over;
   }
   return result;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// Whether a file is there. @throws FileError where the system cannot say
+inline bool is_there(Files& files, std::string const& path) {
+  Index const bytes = files.size(path);
+  if (bytes == -ENOENT || bytes == -ENOTDIR) return false;
+  check_file(bytes, "asking for the size of", path);
+  return true;
 }
 
 }  // namespace detail
@@ -120,7 +167,7 @@ inline FoundCheckpoint find_checkpoint(std::string const& dir,
                                        Files& files = PosixFiles::of_system()) {
   std::string const manifest(detail::manifest_name);
   std::string folder = dir;
-  if (files.size(detail::join_path(dir, manifest)) < 0) {
+  if (!detail::is_there(files, detail::join_path(dir, manifest))) {
     std::vector<std::string> names;
     detail::check_file(files.list(dir, names), "looking for a checkpoint in", dir);
     auto const latest = detail::named_in(files, dir, detail::latest_name);
@@ -133,7 +180,7 @@ inline FoundCheckpoint find_checkpoint(std::string const& dir,
                             (whole.empty() ? "" : "; checkpoints in it: " + whole));
     }
     folder = detail::join_path(dir, *latest);
-    if (files.size(detail::join_path(folder, manifest)) < 0) {
+    if (!detail::is_there(files, detail::join_path(folder, manifest))) {
       throw CheckpointError("checkpoint: '" + detail::join_path(dir, "latest") + "' names '" +
                             *latest + "', which has no " + manifest);
     }

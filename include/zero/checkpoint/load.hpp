@@ -4,10 +4,8 @@
 // a rank reads the ranges that it keeps, from whatever rank's file they lie in. Everything is
 // compared and verified, on every rank, before any state changes.
 
-#include <zero/checkpoint/consensus.hpp>
-#include <zero/checkpoint/optimizer_facts.hpp>
-#include <zero/checkpoint/owned.hpp>
 #include <zero/checkpoint/slice_reader.hpp>
+#include <zero/checkpoint/trainer_access.hpp>
 
 namespace zero {
 
@@ -97,7 +95,7 @@ class LoadPlan {
           differences_.push_back("tensor '" + t.name + "' is not in the checkpoint");
         } else if (it->second->shape != t.shape) {
           differences_.push_back(shapes_differ(t.name, it->second->shape, t.shape));
-        } else if (it->second->trainable != t.trainable) {
+        } else if (it->second->trainable != t.trainable && !manifest_.optimizer.name.empty()) {
           differences_.push_back("tensor '" + t.name + "' is " +
                                  (t.trainable ? "trained in the model and frozen"
                                               : "frozen in the model and trained") +
@@ -202,6 +200,63 @@ inline std::string listed(std::vector<std::string> const& all) {
   return text;
 }
 
+/// The way of a checkpoint into a trainer, in the order of its steps.
+/// @param find (Files&) -> FoundCheckpoint
+/// @param open (Files&, FoundCheckpoint const&, std::optional<SliceReader>&) makes the reader
+inline LoadedCheckpoint load_into(
+    TrainerAccess& x, std::string const& dir, LoadOptions const& options,
+    std::function<FoundCheckpoint(Files&)> const& find,
+    std::function<void(Files&, FoundCheckpoint const&, std::optional<SliceReader>&)> const& open) {
+  x.synchronize();
+  Files& files = options.files == nullptr ? PosixFiles::of_system() : *options.files;
+  Ranks const ranks = ranks_of(x, "load");
+  FoundCheckpoint found;
+  std::optional<LoadPlan> plan;
+  std::optional<SliceReader> reader;
+  LoadingTrainer facts{x.units(),
+                       x.optimizer(),
+                       x.seed(),
+                       x.loss_scale().moves(),
+                       pieces_of(x, true, &TrainerAccess::kept),
+                       pieces_of(x, false, &TrainerAccess::kept)};
+  ranks.together([&] {
+    found = find(files);
+    plan.emplace(std::move(facts), found.manifest, options.parts);
+    if (options.strict && !plan->differences().empty()) {
+      throw CheckpointError("checkpoint: '" + found.folder +
+                            "' is not of this trainer:" + listed(plan->differences()));
+    }
+    open(files, found, reader);
+    reader->need(plan->needs());
+    reader->verify();
+  });
+  ranks.require_same(manifest_text(found.manifest), "different checkpoints in '" + dir + "'");
+  // From here on a failure leaves the trainer between two states, and ends it on every rank.
+  x.guarded([&] {
+    if (options.parts != LoadedParts::everything || !plan->differences().empty()) x.clear_states();
+    reader->read([&](std::size_t need, Index first, std::span<float const> values) {
+      LoadPlan::Target const& to = plan->target(need);
+      NumberOf const number{to.state >= 0 ? NumberKind::state : NumberKind::weight, to.state};
+      x.write(number, to.piece.unit, to.trainable, {}, to.begin(first), values);
+    });
+    x.publish();
+    x.set_decision(loaded_decision(found.manifest, options.parts, x.loss_scale()),
+                   options.parts == LoadedParts::weights ? 0 : found.manifest.step);
+  });
+  x.synchronize();
+  return {found.folder, found.manifest, plan->differences(), plan->warnings(),
+          reader->bytes_read()};
+}
+
+inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
+                                  LoadOptions const& options) {
+  return load_into(
+      x, dir, options, [&](Files& files) { return find_checkpoint(dir, files); },
+      [](Files& files, FoundCheckpoint const& found, std::optional<SliceReader>& reader) {
+        reader.emplace(files, found);
+      });
+}
+
 }  // namespace detail
 
 /// Loads a checkpoint. Every rank calls it, between steps; a trainer that has trained may load as
@@ -219,59 +274,8 @@ inline std::string listed(std::vector<std::string> const& all) {
 /// Communication: exchanges of words, and one publication of parameters as after an update.
 template <HasParts T>
 LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {
-  trainer.synchronize();
-  auto& x = trainer.context();
-  using Context = std::remove_cvref_t<decltype(x)>;
-  Files& files = options.files == nullptr ? PosixFiles::of_system() : *options.files;
-  detail::Ranks const ranks(x, "load");
-  FoundCheckpoint found;
-  std::optional<detail::LoadPlan> plan;
-  std::optional<SliceReader> reader;
-  detail::LoadingTrainer facts{x.units,
-                               describe_optimizer(trainer.optimizer_state().optimizer()),
-                               x.options.seed,
-                               x.loss_scale.moves(),
-                               detail::owned_pieces(x, true),
-                               detail::owned_pieces(x, false)};
-  ranks.together([&] {
-    found = find_checkpoint(dir, files);
-    plan.emplace(std::move(facts), found.manifest, options.parts);
-    if (options.strict && !plan->differences().empty()) {
-      throw CheckpointError("checkpoint: '" + found.folder +
-                            "' is not of this trainer:" + detail::listed(plan->differences()));
-    }
-    reader.emplace(files, found);
-    reader->need(plan->needs());
-    reader->verify();
-  });
-  ranks.require_same(manifest_text(found.manifest), "different checkpoints in '" + dir + "'");
-  // From here on a failure leaves the trainer between two states, and ends it on every rank.
-  x.guarded([&] {
-    if (options.parts != LoadedParts::everything || !plan->differences().empty())
-      detail::clear_states(trainer.optimizer_state());
-    reader->read([&](std::size_t need, Index first, std::span<float const> values) {
-      detail::LoadPlan::Target const& to = plan->target(need);
-      if (to.state >= 0) {
-        detail::write_state(trainer.optimizer_state(), to.state, to.piece.unit, to.begin(first),
-                            values);
-      } else if (to.trainable) {
-        detail::write_weights(trainer.parameters(), trainer.optimizer_state(), to.piece.unit,
-                              to.begin(first), values);
-      } else {
-        detail::write_frozen(trainer.parameters(), to.piece.unit, to.begin(first), values);
-      }
-    });
-    trainer.parameters().publish();
-    Decision decision = detail::loaded_decision(found.manifest, options.parts, x.loss_scale);
-    x.step = options.parts == LoadedParts::weights ? 0 : found.manifest.step;
-    auto claim = x.decision().template on<Decision>(x.compute);
-    copy_in(x.compute, View<Decision, typename Context::Device>(claim.view(0, 1)), &decision);
-    claim.end();
-    x.wait();
-  });
-  trainer.synchronize();
-  return {found.folder, found.manifest, plan->differences(), plan->warnings(),
-          reader->bytes_read()};
+  detail::AccessOf<T> access(trainer);
+  return detail::load_into(access, dir, options);
 }
 
 }  // namespace zero

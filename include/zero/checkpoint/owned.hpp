@@ -16,29 +16,6 @@ struct OwnedPiece {
   Index begin = 0;     ///< where it starts in the unit's trainable, or frozen, part
 };
 
-/// Elements [begin, begin + count) of a unit's part that this rank keeps float weights and state
-/// of, or, of the frozen part, parameters of.
-template <class X>
-std::pair<Index, Index> kept_range(X const& x, int u, bool trainable) {
-  if (trainable) return {x.shares.owned_begin(u, x.rank()), x.shares.owned(u)};
-  if (!x.shares.sharded_parameters(u)) return {0, x.layout[u].frozen};
-  return {x.layout.frozen_slice_begin(u, x.rank()), x.layout.frozen_slice(u)};
-}
-
-/// Every piece of a tensor that this rank keeps; a tensor has one at most.
-template <class X>
-std::vector<OwnedPiece> owned_pieces(X const& x, bool trainable) {
-  std::vector<OwnedPiece> pieces;
-  for (int u = 0; u < x.layout.size(); ++u) {
-    auto const [begin, count] = kept_range(x, u, trainable);
-    x.layout.pieces(u, trainable, begin, count,
-                    [&, first = begin](PlacedTensor const&, Piece const& p) {
-                      pieces.push_back({u, p.tensor_index, p.first, p.elements, first + p.begin});
-                    });
-  }
-  return pieces;
-}
-
 template <class T, class X>
 void write_range(X& x, Slot<typename X::Device>& slot, Index begin, Index n, T const* from) {
   auto claim = slot.template on<T>(x.compute);
@@ -106,7 +83,8 @@ void write_frozen(Parameters<X>& parameters, int u, Index begin, std::span<float
   using P = typename X::Parameter;
   std::vector<P> rounded(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) rounded[i] = static_cast<P>(values[i]);
-  Index const kept = kept_range(x, u, false).first;
+  bool const slices = x.shares.sharded_parameters(u);
+  Index const kept = slices ? x.layout.frozen_slice_begin(u, x.rank()) : 0;
   write_range(x, parameters.kept(u), x.shares.frozen_begin(u) + begin - kept, std::ssize(values),
               rounded.data());
 }

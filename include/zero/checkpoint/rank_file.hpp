@@ -8,6 +8,8 @@
 #include <zero/core/dtype.hpp>
 
 #include <charconv>
+#include <cstring>
+#include <span>
 
 namespace zero {
 
@@ -125,6 +127,21 @@ inline void to_floats(std::string_view type, std::byte const* from, std::span<fl
   if (type == "BF16") return convert(bf16{});
   if (type == "F16") return convert(fp16{});
   if (!to.empty()) std::memcpy(to.data(), from, to.size_bytes());
+}
+
+/// Floats as bytes of a type, rounded to nearest.
+inline void from_floats(std::string_view type, std::span<float const> from,
+                        std::vector<std::byte>& to) {
+  auto const convert = [&]<class T>(T value) {
+    to.resize(from.size() * sizeof(T));
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      value = static_cast<T>(from[i]);
+      std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  };
+  if (type == "BF16") return convert(bf16{});
+  if (type == "F16") return convert(fp16{});
+  convert(float{});
 }
 
 inline Index bytes_of_type(std::string_view type) { return find_stored_type(type)->bytes; }

@@ -4,11 +4,8 @@
 // then one rename; `latest` follows when every rank has found what it wrote under the new name. At
 // any moment the checkpoint before is whole, and `latest` on it.
 
-#include <zero/checkpoint/consensus.hpp>
 #include <zero/checkpoint/folder.hpp>
-#include <zero/checkpoint/optimizer_facts.hpp>
-#include <zero/checkpoint/rank_file.hpp>
-#include <zero/report/slices.hpp>
+#include <zero/checkpoint/trainer_access.hpp>
 
 namespace zero {
 
@@ -31,40 +28,28 @@ struct SavedCheckpoint {
   std::vector<std::string> removed;  ///< older checkpoints, beyond the limit
 };
 
-/// A model that brings the text of the config.json with which transformers would build it.
-template <class M>
-concept HasModelConfig = requires(M const& model) {
-  { model.config_json() } -> std::convertible_to<std::string>;
-};
-
 namespace detail {
 
 /// What is known before anything is written.
-template <HasParts T>
-Manifest describe_trainer(T& trainer, SaveOptions const& options) {
-  auto& x = trainer.context();
-  using X = std::remove_cvref_t<decltype(x)>;
-  Decision const d = trainer.decision();
+inline Manifest describe_trainer(TrainerAccess& x, SaveOptions const& options) {
+  Decision const d = x.decision();
   Manifest m;
   m.library = version;
-  m.step = x.step;
+  m.step = x.step();
   m.updates = d.updates;
   m.skipped = d.skipped;
   m.learning_rate = static_cast<double>(d.learning_rate);
-  m.stage = x.shares.facts().stage();
+  m.stage = x.stage();
   m.world = x.world();
-  if constexpr (requires { X::Policy::Precision::name; }) m.precision = X::Policy::Precision::name;
-  m.optimizer = describe_optimizer(trainer.optimizer_state().optimizer());
-  m.loss_scale = {x.loss_scale.moves(), d.loss_scale, d.scale_state, d.bad_losses};
-  m.seed = x.options.seed;
+  m.precision = x.precision();
+  m.optimizer = x.optimizer();
+  m.loss_scale = {x.loss_scale().moves(), d.loss_scale, d.scale_state, d.bad_losses};
+  m.seed = x.seed();
   m.data = options.data;
   m.metric = options.metric;
   m.user = options.user;
-  if constexpr (requires { trainer.model(); }) {
-    if constexpr (HasModelConfig<std::remove_cvref_t<decltype(trainer.model())>>)
-      m.model_config = trainer.model().config_json();
-  }
-  for (Unit const& unit : x.units) {
+  m.model_config = x.config_json();
+  for (Unit const& unit : x.units()) {
     CheckpointUnit& to = m.units.emplace_back(CheckpointUnit{unit.name, {}});
     for (Tensor const& t : unit.tensors) to.tensors.push_back({t.name, t.shape, t.trainable});
   }
@@ -96,31 +81,42 @@ inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& 
   return slices;
 }
 
-/// Calls append(bytes) for the bytes of every slice, in that order, a tile at a time.
-template <class T, class Append>
-void each_slice_byte(T& trainer, Append append) {
-  using X = std::remove_cvref_t<decltype(trainer.context())>;
-  using O = std::remove_cvref_t<decltype(trainer.optimizer_state().optimizer())>;
-  auto const floats = [&](PlacedTensor const&, Index, std::span<float const> values) {
-    append(std::as_bytes(values));
+/// Calls append(bytes) for the bytes of this rank's file, its header first, a tile at a time.
+/// @param begin called before with the number of them all
+template <class Begin, class Append>
+void each_file_byte(TrainerAccess& x, Manifest const& manifest, Begin begin, Append append) {
+  std::vector<StoredSlice> slices =
+      slices_of_rank(manifest, x.layout(), x.rank(), x.state_type(), x.parameter_type());
+  Index bytes = 0;
+  std::string const header = write_rank_header(slices, bytes);
+  begin(bytes);
+  append(std::as_bytes(std::span(header)));
+  constexpr Index tile = Index{1} << 18;
+  std::vector<float> values;
+  std::vector<std::byte> stored;
+  std::size_t written = 0;
+  auto const write = [&](NumberOf number, bool trainable) {
+    for (OwnedPiece const& piece : pieces_of(x, trainable, &TrainerAccess::slice)) {
+      FoundTensor const tensor{piece.unit, piece.tensor,
+                               x.layout()[piece.unit].tensors[at(piece.tensor)]};
+      std::string const& type = slices[written++].type;
+      for (Index done = 0; done < piece.elements; done += tile) {
+        Index const n = std::min(tile, piece.elements - done);
+        values.resize(at(n));
+        x.read(number, tensor, {}, piece.begin + done, n, values.data());
+        if (type == "F32") {
+          append(std::as_bytes(std::span(values)));
+        } else {  // exact: such a number is kept here in that type
+          from_floats(type, values, stored);
+          append(std::span<std::byte const>(stored));
+        }
+      }
+    }
   };
-  read_weights(trainer.parameters(), trainer.optimizer_state(), floats);
-  std::vector<typename X::State> shorter;
-  for (int k = 0; k < O::num_states; ++k) {
-    read_state(trainer.optimizer_state(), k,
-               [&](PlacedTensor const&, Index, std::span<float const> values) {
-                 if constexpr (std::same_as<typename X::State, float>) {
-                   append(std::as_bytes(values));
-                 } else {
-                   shorter.resize(values.size());
-                   for (std::size_t i = 0; i < values.size(); ++i)
-                     shorter[i] = static_cast<typename X::State>(values[i]);  // exact: it was one
-                   append(std::as_bytes(std::span(shorter)));
-                 }
-               });
-  }
-  read_frozen(trainer.parameters(),
-              [&](PlacedTensor const&, Index, auto values) { append(std::as_bytes(values)); });
+  write({NumberKind::weight}, true);
+  for (int k = 0; k < std::ssize(manifest.optimizer.states); ++k)
+    write({NumberKind::state, k}, true);
+  write({NumberKind::weight}, false);
 }
 
 /// The way of a checkpoint from nothing to `latest`, in the order of its steps; every rank calls
@@ -132,31 +128,24 @@ class SaveSteps {
         dir_(std::move(dir)),
         limit_(options.save_total_limit),
         kept_(options.kept),
-        files_(options.files == nullptr ? PosixFiles::of_system() : *options.files) {}
+        files_(options.files == nullptr ? &PosixFiles::of_system() : options.files) {
+    if (limit_ && *limit_ < 1) {
+      throw InvalidArgument("SaveOptions::save_total_limit: found " + std::to_string(*limit_) +
+                            "; expected at least 1 checkpoint");
+    }
+  }
 
-  Files& files() const { return files_; }
+  Ranks const& ranks() const { return ranks_; }
+  Files& files() const { return *files_; }
   /// Where files are written before the checkpoint has its name.
-  std::string work_folder() const { return join_path(dir_, ".saving-" + name_); }
+  std::string work_folder() const { return detail::work_folder(dir_, name_); }
   std::string folder() const { return join_path(dir_, name_); }
 
-  /// Makes the folder in which files are written. @throws InvalidArgument for the limit
+  /// Makes the folder in which files are written.
   void begin(Index step) {
     std::string name;
     std::string const failure = failure_of([&] {
-      if (limit_ && *limit_ < 1) {
-        throw InvalidArgument("SaveOptions::save_total_limit: found " + std::to_string(*limit_) +
-                              "; expected at least 1 checkpoint");
-      }
-      if (ranks_.rank() != 0) return;
-      make_folders(files_, dir_);
-      remove_leftovers(files_, dir_);
-      CheckpointName newest{step, 0};
-      for (CheckpointName const& there : checkpoint_names(files_, dir_)) {
-        if (there.step == step) newest.again = there.again + 1;
-      }
-      name = newest.text();
-      std::string const path = join_path(dir_, ".saving-" + name);
-      check_file(files_.make_folder(path), "making the folder", path);
+      if (ranks_.rank() == 0) name = begin_checkpoint(*files_, dir_, step);
     });
     ranks_.require_all(failure);
     name_ = ranks_.texts(name)[0];
@@ -176,7 +165,7 @@ class SaveSteps {
       throw;
     }
     ranks_.together([&] {
-      if (ranks_.rank() == 0) replace_text(files_, dir_, std::string(latest_name), name_ + "\n");
+      if (ranks_.rank() == 0) name_latest(*files_, dir_, name_);
     });
     return {name_, folder(), mine.bytes, remove_old()};
   }
@@ -192,21 +181,16 @@ class SaveSteps {
                                 {all[r].begin() + 1, all[r].end()}});
     }
     ranks_.together([&] {
-      if (ranks_.rank() != 0) return;
-      write_text(files_, join_path(work_folder(), std::string(manifest_name)),
-                 manifest_text(manifest));
-      sync_folder(files_, work_folder());
-      check_file(files_.rename(work_folder(), folder()), "renaming", work_folder());
-      sync_folder(files_, dir_);
+      if (ranks_.rank() == 0) publish_checkpoint(*files_, dir_, name_, manifest);
     });
     named_ = true;
     // Every rank looks for what it wrote where a load would, which also shows that they share it.
     ranks_.together([&] {
-      FoundCheckpoint const found = find_checkpoint(folder(), files_);
+      FoundCheckpoint const found = find_checkpoint(folder(), *files_);
       CheckpointFile const& file = found.manifest.files.at(at(ranks_.rank()));
       if (file.bytes != mine.bytes || file.blocks != mine.blocks)
         throw CheckpointError("checkpoint: '" + folder() + "' is not what this rank wrote");
-      BlockReader reader(files_, folder(), file, found.manifest.block_bytes);
+      BlockReader reader(*files_, folder(), file, found.manifest.block_bytes);
       reader.verify(0, 1, "its header");
     });
   }
@@ -215,11 +199,11 @@ class SaveSteps {
     if (ranks_.rank() != 0 || name_.empty()) return;
     try {
       if (named_) {
-        remove_checkpoint(files_, dir_, name_);
+        remove_checkpoint(*files_, dir_, name_);
       } else {
-        remove_folder_of_files(files_, work_folder());
+        remove_folder_of_files(*files_, work_folder());
       }
-    } catch (CheckpointError const&) {  // the next save tries again; what has failed is thrown
+    } catch (...) {  // the next save tries again, and what has failed is thrown
     }
   }
   std::vector<std::string> remove_old() {
@@ -228,12 +212,18 @@ class SaveSteps {
       if (ranks_.rank() != 0 || !limit_) return;
       std::vector<std::string> kept = kept_;
       kept.push_back(name_);
-      if (auto const best = named_in(files_, dir_, best_name)) kept.push_back(*best);
-      for (std::string const& name : beyond_limit(checkpoint_names(files_, dir_), *limit_, kept)) {
-        remove_checkpoint(files_, dir_, name);
+      if (auto const best = named_in(*files_, dir_, best_name)) kept.push_back(*best);
+      for (std::string const& name : beyond_limit(checkpoint_names(*files_, dir_), *limit_, kept)) {
+        remove_checkpoint(*files_, dir_, name);
         removed.push_back(name);
       }
     });
+    std::string text;
+    for (std::string const& name : removed) text += name + "/";
+    std::string const all = ranks_.texts(text)[0];
+    removed.clear();
+    for (std::size_t at = 0; at < all.size(); at = all.find('/', at) + 1)
+      removed.push_back(all.substr(at, all.find('/', at) - at));
     return removed;
   }
 
@@ -241,10 +231,27 @@ class SaveSteps {
   std::string dir_;
   std::optional<Index> limit_;
   std::vector<std::string> kept_;
-  Files& files_;
+  Files* files_;
   std::string name_;
   bool named_ = false;  // the checkpoint has its name
 };
+
+inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
+                                 SaveOptions const& options) {
+  x.synchronize();
+  Manifest manifest = describe_trainer(x, options);
+  SaveSteps steps(ranks_of(x, "save"), dir, options);
+  steps.begin(manifest.step);
+  CheckpointFile mine;
+  std::string const failure = failure_of([&] {
+    BlockWriter writer(steps.files(), steps.work_folder(), rank_file_name(x.rank(), x.world()),
+                       manifest.block_bytes);
+    each_file_byte(
+        x, manifest, [](Index) {}, [&](std::span<std::byte const> data) { writer.append(data); });
+    mine = writer.finish();
+  });
+  return steps.commit(failure, std::move(manifest), mine);
+}
 
 }  // namespace detail
 
@@ -263,26 +270,8 @@ class SaveSteps {
 /// Communication: exchanges of words alone, some of them for every 60 MiB of a rank's file.
 template <HasParts T>
 SavedCheckpoint save(T& trainer, std::string const& dir, SaveOptions const& options = {}) {
-  trainer.synchronize();
-  auto& x = trainer.context();
-  using X = std::remove_cvref_t<decltype(x)>;
-  Manifest manifest = detail::describe_trainer(trainer, options);
-  detail::SaveSteps steps(detail::Ranks(x, "save"), dir, options);
-  steps.begin(manifest.step);
-  CheckpointFile mine;
-  std::string const failure = detail::failure_of([&] {
-    std::vector<StoredSlice> slices =
-        detail::slices_of_rank(manifest, x.layout, x.rank(), detail::stored_name<typename X::State>,
-                               detail::stored_name<typename X::Parameter>);
-    Index bytes = 0;
-    std::string const header = detail::write_rank_header(slices, bytes);
-    detail::BlockWriter writer(steps.files(), steps.work_folder(),
-                               detail::rank_file_name(x.rank(), x.world()), manifest.block_bytes);
-    writer.append(std::as_bytes(std::span(header)));
-    detail::each_slice_byte(trainer, [&](std::span<std::byte const> data) { writer.append(data); });
-    mine = writer.finish();
-  });
-  return steps.commit(failure, std::move(manifest), mine);
+  detail::AccessOf<T> access(trainer);
+  return detail::save_from(access, dir, options);
 }
 
 }  // namespace zero

@@ -49,6 +49,13 @@ class SliceReader {
     }
   }
 
+  /// For files whose headers have been read, and that have no checksums.
+  /// @param files, found as above; only the files of the manifest are looked at
+  /// @param slices by file of the manifest, in the order of their bytes
+  SliceReader(Files& files, FoundCheckpoint const& found,
+              std::vector<std::vector<StoredSlice>> slices)
+      : files_(files), found_(found), slices_(std::move(slices)) {}
+
   /// By file of the manifest, in the order of their bytes.
   std::vector<std::vector<StoredSlice>> const& slices() const { return slices_; }
   Index bytes_read() const { return bytes_read_; }  ///< so far, whole blocks

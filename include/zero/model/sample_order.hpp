@@ -23,11 +23,13 @@ namespace zero {
 
 /// One rank's samples of one epoch, in order: a range of indices in [0, n).
 ///
-/// Entry k is place k * world + rank of the epoch's permutation. So when every rank takes its next
+/// Entry k is place first + k * world + rank of the epoch's permutation, first being 0 unless a run
+/// goes on in the middle of an epoch of which other ranks, maybe of another number, have taken
+/// `first` places. So when every rank takes its next
 /// m entries, all ranks together take the next m * world places: a step over G samples takes the
-/// same samples at every world that divides G. Every rank has floor(n / world) entries, so that
-/// none waits in a collective for a rank that has run out; the up to world - 1 samples that are
-/// left over differ from epoch to epoch.
+/// same samples at every world that divides G. Every rank has floor((n - first) / world) entries,
+/// so that none waits in a collective for a rank that has run out; the up to world - 1 samples that
+/// are left over differ from epoch to epoch.
 ///
 /// Equal on every rank, machine and run for equal arguments. An entry costs at most two evaluations
 /// of the network on average, more below 128 samples, and never allocates.
@@ -68,15 +70,20 @@ class SampleOrder {
 
   /// No samples.
   SampleOrder() = default;
-  /// @throws InvalidArgument when n or epoch is negative, or rank is not in [0, world)
-  SampleOrder(Index n, int rank, int world, std::uint64_t seed, Index epoch)
-      : n_(n), rank_(rank), world_(world) {
+  /// @throws InvalidArgument when n or epoch is negative, rank is not in [0, world), or first not
+  /// in [0, n]
+  SampleOrder(Index n, int rank, int world, std::uint64_t seed, Index epoch, Index first = 0)
+      : n_(n), first_(first), rank_(rank), world_(world) {
     if (n < 0) throw InvalidArgument("sample_order: the number of samples is " + std::to_string(n));
     if (rank < 0 || rank >= world) {
       throw InvalidArgument("sample_order: there is no rank " + std::to_string(rank) +
                             " in a world of " + std::to_string(world));
     }
     if (epoch < 0) throw InvalidArgument("sample_order: the epoch is " + std::to_string(epoch));
+    if (first < 0 || first > n) {
+      throw InvalidArgument("sample_order: an epoch of " + std::to_string(n) +
+                            " samples has no place " + std::to_string(first));
+    }
     // Small domains have few permutations: with 8 bits or more even a handful of samples comes in
     // every order.
     auto const bits =
@@ -89,11 +96,11 @@ class SampleOrder {
   }
 
   /// Number of entries: of samples that this rank sees in the epoch.
-  Index size() const { return n_ / world_; }
+  Index size() const { return (n_ - first_) / world_; }
   bool empty() const { return size() == 0; }  ///< no entry
   /// @pre 0 <= entry < size()
   Index operator[](Index entry) const {
-    auto place = static_cast<std::uint64_t>(entry * world_ + rank_);
+    auto place = static_cast<std::uint64_t>(first_ + entry * world_ + rank_);
     do {
       place = permuted(place);
     } while (place >= static_cast<std::uint64_t>(n_));
@@ -118,6 +125,7 @@ class SampleOrder {
   }
 
   Index n_ = 0;
+  Index first_ = 0;
   int rank_ = 0;
   int world_ = 1;
   int left_bits_ = 0;
@@ -129,9 +137,12 @@ class SampleOrder {
 /// @param n samples of the data set
 /// @param rank, world whose share, of how many ranks
 /// @param seed, epoch key of the permutation: another one each epoch
-/// @throws InvalidArgument when n or epoch is negative, or rank is not in [0, world)
-inline SampleOrder sample_order(Index n, int rank, int world, std::uint64_t seed, Index epoch) {
-  return {n, rank, world, seed, epoch};
+/// @param first places of the epoch that have been taken, by all ranks together
+/// @throws InvalidArgument when n or epoch is negative, rank is not in [0, world), or first not in
+/// [0, n]
+inline SampleOrder sample_order(Index n, int rank, int world, std::uint64_t seed, Index epoch,
+                                Index first = 0) {
+  return {n, rank, world, seed, epoch, first};
 }
 
 static_assert(std::forward_iterator<SampleOrder::Iterator>);

@@ -22,6 +22,46 @@ void read_range(X& context, Slot<typename X::Device>& slot, Index begin, Index n
   context.wait();
 }
 
+/// Float weights of elements [begin, begin + n) of a unit's trainable part, which this rank owns.
+template <class X, Optimizer O>
+void read_weight_range(Parameters<X>& parameters, OptimizerState<X, O>& state, int u, Index begin,
+                       Index n, float* to) {
+  X& context = state.context();
+  Index const first = begin - context.shares.owned_begin(u, context.rank());
+  Index const in_parameters = context.shares.owned_in_parameters(u, context.rank()) + first;
+  if constexpr (X::splits_master) {
+    std::vector<bf16> upper(at(n));
+    std::vector<LowerHalf> lower(at(n));
+    read_range(context, parameters.kept(u), in_parameters, n, upper.data());
+    read_range(context, state.master_slot(u), first, n, lower.data());
+    for (std::size_t i = 0; i < upper.size(); ++i) to[i] = join(upper[i], lower[i]);
+  } else if constexpr (X::has_master) {
+    read_range(context, state.master_slot(u), first, n, to);
+  } else {
+    read_range(context, parameters.kept(u), in_parameters, n, to);
+  }
+}
+
+/// The same of the optimizer's number k.
+template <class X, Optimizer O>
+void read_state_range(OptimizerState<X, O>& state, int k, int u, Index begin, Index n, float* to) {
+  X& context = state.context();
+  Index const first = begin - context.shares.owned_begin(u, context.rank());
+  std::vector<typename X::State> kept(at(n));
+  read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n, kept.data());
+  for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
+}
+
+/// Parameters of elements [begin, begin + n) of a unit's frozen part, which this rank keeps.
+template <class X>
+void read_frozen_range(Parameters<X>& parameters, int u, Index begin, Index n,
+                       typename X::Parameter* to) {
+  X& context = parameters.context();
+  bool const slices = context.shares.sharded_parameters(u);
+  Index const kept = slices ? context.layout.frozen_slice_begin(u, context.rank()) : 0;
+  read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + begin - kept, n, to);
+}
+
 /// Brings this rank's slice of each unit's trainable, or frozen, part to the host in tiles and
 /// hands out the pieces. @param read (unit, first element of the part, count, T* to)
 template <class T, class X, class F, class Read>
@@ -51,48 +91,25 @@ void read_slices(X& context, bool trainable, F& f, Read read) {
 /// rank's slices of trainable tensors. Waits. Communication: none.
 template <class X, Optimizer O, class F>
 void read_weights(Parameters<X>& parameters, OptimizerState<X, O>& state, F f) {
-  X& context = state.context();
-  detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
-    Index const rank = context.rank();
-    Index const first = begin - context.shares.owned_begin(u, rank);
-    Index const in_parameters = context.shares.owned_in_parameters(u, rank) + first;
-    if constexpr (X::splits_master) {
-      std::vector<bf16> upper(at(n));
-      std::vector<LowerHalf> lower(at(n));
-      detail::read_range(context, parameters.kept(u), in_parameters, n, upper.data());
-      detail::read_range(context, state.master_slot(u), first, n, lower.data());
-      for (std::size_t i = 0; i < upper.size(); ++i) to[i] = join(upper[i], lower[i]);
-    } else if constexpr (X::has_master) {
-      detail::read_range(context, state.master_slot(u), first, n, to);
-    } else {
-      detail::read_range(context, parameters.kept(u), in_parameters, n, to);
-    }
+  detail::read_slices<float>(state.context(), true, f, [&](int u, Index begin, Index n, float* to) {
+    detail::read_weight_range(parameters, state, u, begin, n, to);
   });
 }
 
 /// The same for the optimizer's number k, from 0 to O::num_states - 1.
 template <class X, Optimizer O, class F>
 void read_state(OptimizerState<X, O>& state, int k, F f) {
-  X& context = state.context();
-  detail::read_slices<float>(context, true, f, [&](int u, Index begin, Index n, float* to) {
-    Index const first = begin - context.shares.owned_begin(u, context.rank());
-    std::vector<typename X::State> kept(at(n));
-    detail::read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n,
-                       kept.data());
-    for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
+  detail::read_slices<float>(state.context(), true, f, [&](int u, Index begin, Index n, float* to) {
+    detail::read_state_range(state, k, u, begin, n, to);
   });
 }
 
 /// The same for the parameters of frozen tensors, as std::span<Parameter const>.
 template <class X, class F>
 void read_frozen(Parameters<X>& parameters, F f) {
-  X& context = parameters.context();
   using P = typename X::Parameter;
-  detail::read_slices<P>(context, false, f, [&](int u, Index begin, Index n, P* to) {
-    bool const slices = context.shares.sharded_parameters(u);
-    Index const kept = slices ? context.layout.frozen_slice_begin(u, context.rank()) : 0;
-    detail::read_range(context, parameters.kept(u), context.shares.frozen_begin(u) + begin - kept,
-                       n, to);
+  detail::read_slices<P>(parameters.context(), false, f, [&](int u, Index begin, Index n, P* to) {
+    detail::read_frozen_range(parameters, u, begin, n, to);
   });
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A save that goes on beside training: the bytes are copied to host memory at once, and a thread of
+// each rank writes them. The checkpoint gets its name, and `latest`, at the first call after the
+// last rank's thread is done, since only then do ranks speak with each other.
+
+#include <zero/checkpoint/save.hpp>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+namespace zero {
+
+/// At most one save at a time of one trainer's ranks. Every rank has its own and calls the same
+/// members in the same order. A save that was begun and never waited for is abandoned with this
+/// object, and the next save takes its leftovers away.
+class BackgroundSave {
+ public:
+  BackgroundSave() = default;
+  BackgroundSave(BackgroundSave const&) = delete;
+  BackgroundSave& operator=(BackgroundSave const&) = delete;
+  /// Waits for this rank's thread.
+  ~BackgroundSave() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Copies what save() would write, waits for nothing else, and returns. One that is still going
+  /// on is waited for.
+  /// @param trainer outlives the save
+  /// @param dir, options as save; `options.files` is called from another thread
+  /// @throws as save, for the making of the folder; and what the save before has failed with
+  template <HasParts T>
+  void start(T& trainer, std::string const& dir, SaveOptions const& options = {}) {
+    wait();
+    start(std::make_unique<detail::AccessOf<T>>(trainer), dir, options);
+  }
+
+  /// Whether a save has begun and not been completed.
+  bool pending() const { return steps_.has_value(); }
+
+  /// Completes the save where every rank has written its file; else returns nothing. Every rank
+  /// calls it, between steps. Communication: one exchange of a word while a save is pending.
+  /// @throws CheckpointError on every rank, as save
+  std::optional<SavedCheckpoint> poll() {
+    if (!pending()) return std::nullopt;
+    std::uint64_t const mine = done_ ? 1 : 0;
+    for (auto const& other : steps_->ranks().words(std::span(&mine, 1))) {
+      if (other[0] == 0) return std::nullopt;
+    }
+    return wait();
+  }
+  /// Waits for every rank's file and completes the save; nothing where none is pending.
+  /// @throws CheckpointError on every rank, as save
+  std::optional<SavedCheckpoint> wait() {
+    if (!pending()) return std::nullopt;
+    thread_.join();
+    detail::SaveSteps steps = std::move(*steps_);
+    steps_.reset();
+    bytes_ = {};
+    return steps.commit(failure_, std::move(manifest_), written_);
+  }
+
+ private:
+  void start(std::unique_ptr<detail::TrainerAccess> access, std::string const& dir,
+             SaveOptions const& options) {
+    access_ = std::move(access);
+    detail::TrainerAccess& x = *access_;
+    x.synchronize();
+    manifest_ = detail::describe_trainer(x, options);
+    steps_.emplace(detail::ranks_of(x, "background save"), dir, options);
+    try {
+      steps_->begin(manifest_.step);
+    } catch (...) {
+      steps_.reset();
+      throw;
+    }
+    bytes_.clear();
+    failure_ = detail::failure_of([&] {
+      detail::each_file_byte(
+          x, manifest_, [&](Index bytes) { bytes_.reserve(at(bytes)); },
+          [&](std::span<std::byte const> data) {
+            bytes_.insert(bytes_.end(), data.begin(), data.end());
+          });
+    });
+    done_ = false;
+    thread_ = std::thread([this, name = detail::rank_file_name(x.rank(), x.world())] {
+      if (failure_.empty()) {
+        failure_ = detail::failure_of([&] {
+          detail::BlockWriter writer(steps_->files(), steps_->work_folder(), name,
+                                     manifest_.block_bytes);
+          writer.append(bytes_);
+          written_ = writer.finish();
+        });
+      }
+      done_ = true;
+    });
+  }
+
+  std::unique_ptr<detail::TrainerAccess> access_;  // of the trainer whose save is pending
+  std::optional<detail::SaveSteps> steps_;
+  Manifest manifest_;
+  CheckpointFile written_;
+  std::vector<std::byte> bytes_;
+  std::string failure_;
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+}  // namespace zero

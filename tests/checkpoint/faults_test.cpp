@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A save that is killed, loses power, or whose calls fail, at every single call: the checkpoint
+// before, or the new one, is whole and `latest` on it, and its bits are what was saved.
+#include <zero/core/noise.hpp>
+
+#include <checkpoint/memory_files.hpp>
+#include <checkpoint/trainers.hpp>
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace checkpoints;
+
+Setup const setup{.stage = 3, .world = 2, .units = zero_test::padding_only().units};
+
+/// One save of a trainer after so many steps.
+void save_after(int steps, zero::SaveOptions const& options) {
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    for (int s = 0; s < steps; ++s) trainer.step(s);
+    trainer.save("runs/a", options);
+  });
+}
+
+/// What a load of the folder brings, and the step it was saved at.
+std::pair<Canonical, Index> loaded(MemoryFiles& files) {
+  Index step = 0;
+  Canonical state = state_after(setup, [&](AnyTrainer& trainer) {
+    Index const found = trainer.load("runs/a", {.files = &files}).manifest.step;
+    if (trainer.rank() == 0) step = found;
+  });
+  return {state, step};
+}
+
+/// The states after 1, 2 and 3 steps.
+std::vector<Canonical> expected_states() {
+  std::vector<Canonical> states(1);
+  for (int steps = 1; steps <= 3; ++steps) {
+    states.push_back(state_after(setup, [&](AnyTrainer& trainer) {
+      for (int s = 0; s < steps; ++s) trainer.step(s);
+    }));
+  }
+  return states;
+}
+
+struct Draw {
+  std::uint64_t state;
+  int operator()(int n) {
+    state = zero::mix(state, 3);
+    return static_cast<int>(state % static_cast<std::uint64_t>(n));
+  }
+};
+
+/// Saves at step 1, then at step 2 with a fault at call number `k` of that save.
+/// @param fault (calls since the save began, call) -> errno, or throws Killed
+void save_with_fault(MemoryFiles& files, MemoryFiles::Plan const& fault, std::string& error) {
+  zero::SaveOptions options{.save_total_limit = 2, .block_bytes = 64, .files = &files};
+  save_after(1, options);
+  Index const before = files.calls();
+  files.plan = [&, before](Index number, std::string_view call) {
+    return fault(number - before, call);
+  };
+  try {
+    save_after(2, options);
+  } catch (Killed const&) {
+    error = "killed";
+  } catch (zero::Error const& e) {
+    error = e.what();
+  }
+  files.plan = {};
+}
+
+}  // namespace
+
+TEST_CASE("killed, or without power, at every call of a save: what latest names is whole") {
+  std::vector<Canonical> const states = expected_states();
+  Index points = 0;
+  for (Index k = 0; k < 400; ++k) {
+    CAPTURE(k);
+    bool dead = false;
+    for (int way = 0; way < 4; ++way) {
+      CAPTURE(way);
+      MemoryFiles files;
+      std::string error;
+      dead = false;
+      save_with_fault(
+          files,
+          [&](Index number, std::string_view) -> int {
+            dead = dead || number >= k;
+            if (dead) throw Killed{};
+            return 0;
+          },
+          error);
+      if (!dead) break;
+      ++points;
+      if (way == 0) {
+        files.restart();
+      } else {
+        files.lose_power(Draw{static_cast<std::uint64_t>(k * 8 + way)});
+      }
+      auto const [state, step] = loaded(files);
+      CHECK((step == 1 || step == 2));
+      CHECK(state == states[at(step)]);
+      for (zero::FoundCheckpoint const& found : zero::find_checkpoints("runs/a", files))
+        CHECK(error_of([&] { zero::verify_checkpoint(found, files); }).empty());
+      // The next save takes the leftovers away and goes through.
+      save_after(3, {.save_total_limit = 1, .block_bytes = 64, .files = &files});
+      CHECK(loaded(files).first == states[3]);
+      std::vector<std::string> names;
+      files.list("runs/a", names);
+      CHECK(names == std::vector<std::string>{"latest", "step-00000003"});
+    }
+    if (!dead) break;  // the save made fewer calls
+  }
+  CHECK(points >= 200);
+  MESSAGE(points, " kill points");
+}
+
+TEST_CASE(
+    "a full disk, or one that fails, at every call of a save: an error on every rank, and the "
+    "checkpoint before") {
+  std::vector<Canonical> const states = expected_states();
+  for (int const code : {ENOSPC, EIO}) {
+    for (bool const stays : {false, true}) {
+      Index failures = 0;
+      for (Index k = 0; k < 200; ++k) {
+        CAPTURE(code);
+        CAPTURE(k);
+        MemoryFiles files;
+        std::string error;
+        bool failed = false;
+        save_with_fault(
+            files,
+            [&](Index number, std::string_view call) {
+              bool const takes_room = call == "create" || call == "write" || call == "sync" ||
+                                      call == "make_folder" || call == "rename";
+              bool const now = stays ? number >= k : number == k;
+              if (!now || (code == ENOSPC && !takes_room)) return 0;
+              failed = true;
+              return code;
+            },
+            error);
+        auto const [state, step] = loaded(files);
+        CHECK((step == 1 || step == 2));
+        CHECK(state == states[at(step)]);
+        if (!failed) continue;
+        ++failures;
+        // Some calls may fail without harm, as the look for a file that may be missing.
+        if (step == 1 && !error.empty()) CHECK(error.find("errno") != std::string::npos);
+        if (step == 1) CHECK(!error.empty());
+      }
+      CHECK(failures > 20);
+    }
+  }
+}
+
+TEST_CASE("writes and reads that fall short go on where they stopped") {
+  std::vector<Canonical> const states = expected_states();
+  MemoryFiles files;
+  files.longest_write = 7;
+  files.longest_read = 5;
+  save_after(2, {.files = &files});
+  CHECK(loaded(files).first == states[2]);
+}
+
+TEST_CASE("an error names file, offset and reason, on every rank") {
+  MemoryFiles files;
+  std::string error;
+  save_with_fault(
+      files, [](Index, std::string_view call) { return call == "write" ? ENOSPC : 0; }, error);
+  CHECK(error.find("writing ") != std::string::npos);
+  CHECK(error.find(" bytes at 0 of 'runs/a/.saving-step-00000002/rank-") != std::string::npos);
+  CHECK(error.find("No space left on device (errno 28)") != std::string::npos);
+  CHECK(error.find("rank 0: ") != std::string::npos);
+}
