@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which part of the text each rank trains on in each micro-batch: a function of the step alone, so
-// that a run resumes anywhere, and the same at every number of ranks that share a step's samples.
+// that a run resumes anywhere, in the middle of an epoch too, and the same at every number of ranks
+// that share a step's samples.
 
 #include <zero/model/sample_order.hpp>
 
@@ -35,6 +36,13 @@ inline BatchShape batch_shape(Settings const& settings, int rank) {
           .rank = rank,
           .world = settings.ranks};
 }
+
+/// Where a run goes on: after so many steps, and there in its samples.
+struct Origin {
+  Index step = 0;
+  Index epoch = 0;
+  Index samples = 0;  ///< of the epoch that all ranks together have taken
+};
 
 namespace detail {
 
@@ -86,11 +94,36 @@ class Batches {
 
   Index steps_an_epoch() const { return steps_an_epoch_; }
 
+  /// Goes on from there, maybe with other ranks and batches than before.
+  /// @throws zero::InvalidArgument when the text has not so many samples
+  void resume(Origin const& origin) {
+    Index const found = detail::num_samples(training_, shape_.context);
+    if (origin.samples > found) {
+      throw zero::InvalidArgument(
+          "gpt2: the run to go on from has taken " + std::to_string(origin.samples) +
+          " samples of an epoch, and the text has " + std::to_string(found));
+    }
+    origin_ = origin;
+  }
+
+  /// Where the samples of a step, counted from 0, begin.
+  Origin place(Index step) const {
+    Index const found = detail::num_samples(training_, shape_.context);
+    Index const here = (found - origin_.samples) / shape_.samples_a_step();
+    Index const since = step - origin_.step;
+    if (since < here)
+      return {step, origin_.epoch, origin_.samples + since * shape_.samples_a_step()};
+    return {step, origin_.epoch + 1 + (since - here) / steps_an_epoch_,
+            (since - here) % steps_an_epoch_ * shape_.samples_a_step()};
+  }
+
   /// This rank's micro-batches of a step, counted from 0.
   std::vector<TokenBatch> step(Index step) const {
-    auto const order = zero::sample_order(detail::num_samples(training_, shape_.context),
-                                          shape_.rank, shape_.world, seed_, step / steps_an_epoch_);
-    Index entry = step % steps_an_epoch_ * shape_.batch * shape_.accumulation;
+    Origin const from = place(step);
+    auto const order =
+        zero::sample_order(detail::num_samples(training_, shape_.context), shape_.rank,
+                           shape_.world, seed_, from.epoch, from.samples);
+    Index entry = 0;
     std::vector<TokenBatch> batches;
     for (Index micro = 0; micro < shape_.accumulation; ++micro) {
       std::vector<Index> places;
@@ -126,6 +159,7 @@ class Batches {
   std::string_view validation_;
   BatchShape shape_;
   std::uint64_t seed_;
+  Origin origin_{};
   Index steps_an_epoch_ = 0;
 };
 

@@ -111,7 +111,7 @@ std::vector<std::string> apply_config(Settings& s, std::optional<std::string> co
   warnings.insert(warnings.end(), run.warnings.begin(), run.warnings.end());
   run.options.reduction = s.reduction;
   run.options.seed = s.seed;
-  Configured configured{run.options, {}};
+  Configured configured{run.options, config.gather_16bit_weights_on_model_save, {}};
   if (config.optimizer) {
     zero::dispatch<Menu>(
         config, [&](auto, auto, auto const& optimizer) { configured.optimizer = optimizer; });

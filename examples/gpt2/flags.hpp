@@ -213,6 +213,25 @@ inline std::vector<Flag> const& all_flags() {
            &Settings::config),
       file("--arguments", "FILE.json", "training arguments, which fill its \"auto\"",
            &Settings::arguments),
+      file("--save", "DIR",
+           "write checkpoints, the last one at the end, and `latest`, which names it",
+           &Settings::save),
+      whole<Index>("--save-every", "steps between checkpoints", 1, 1'000'000'000,
+                   [](S& s, Index v) { s.save_every = v; }),
+      whole<Index>("--save-total-limit", "checkpoints that stay, beside the best", 1, 1'000'000'000,
+                   [](S& s, Index v) { s.save_total_limit = v; }),
+      file("--resume", "DIR", "go on from the checkpoint there, or from what `latest` there names",
+           &Settings::resume),
+      whole<Index>("--eval-steps", "steps between evaluations, each with a checkpoint in --save", 1,
+                   1'000'000'000, [](S& s, Index v) { s.eval_steps = v; }),
+      {"--load-best-model-at-end", "", "end with the checkpoint of the least validation loss",
+       [](S& s, std::string const&) { s.load_best_model_at_end = true; }},
+      {"--save-only-model", "", "at evaluations, write models without the optimizer's state",
+       [](S& s, std::string const&) { s.save_only_model = true; }},
+      file("--import", "DIR", "begin with the weights of a GPT-2 of transformers",
+           &Settings::from_model),
+      file("--export", "DIR", "end with writing the model as transformers reads it",
+           &Settings::write_model),
       {"--json", "", "end with one line of JSON", [](S& s, std::string const&) { s.json = true; }},
       {"--help", "", "list the flags", [](S& s, std::string const&) { s.help = true; }},
   };
@@ -278,6 +297,31 @@ inline void check(Settings const& s) {
   }
 }
 
+/// @throws WrongFlag for flags of checkpoints that are impossible together
+inline void check_checkpoints(Settings const& s) {
+  using detail::refuse;
+  if (s.save.empty()) {
+    for (auto const& [flag, given] : {std::pair{"--save-every", s.save_every.has_value()},
+                                      {"--save-total-limit", s.save_total_limit.has_value()},
+                                      {"--eval-steps", s.eval_steps.has_value()},
+                                      {"--save-only-model", s.save_only_model},
+                                      {"--load-best-model-at-end", s.load_best_model_at_end}}) {
+      if (given) refuse(std::string(flag) + " is for checkpoints: --save says where they stand");
+    }
+  }
+  if ((s.load_best_model_at_end || s.save_only_model) && !s.eval_steps)
+    refuse("--load-best-model-at-end and --save-only-model want --eval-steps");
+  if (s.eval_steps && s.save_every)
+    refuse("--save-every beside --eval-steps, which saves at every evaluation");
+  if (s.save_only_model && s.load_best_model_at_end) {
+    refuse(
+        "--save-only-model with --load-best-model-at-end: a model without the optimizer's state "
+        "cannot be loaded at the end");
+  }
+  if (!s.resume.empty() && !s.from_model.empty())
+    refuse("--import begins a run, and --resume goes on with one: take one of them");
+}
+
 /// Reads `--flag VALUE` and `--flag=VALUE`.
 /// @param arguments without the program's name
 /// @throws WrongFlag in one sentence: unknown, given twice, without its value or with one it has
@@ -309,7 +353,10 @@ inline Settings read_flags(std::span<char const* const> arguments) {
     flag->read(settings, value);
   }
   settings.given = std::move(seen);
-  if (!settings.help) check(settings);
+  if (!settings.help) {
+    check(settings);
+    check_checkpoints(settings);
+  }
   return settings;
 }
 

@@ -6,6 +6,7 @@
 
 #include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
+#include <gpt2/checkpoints.hpp>
 #include <gpt2/config_file.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
@@ -83,7 +84,7 @@ void print_outcome(Outcome const& o) {
             << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
             << zero::grouped_text(o.measured_bytes) << "\n"
             << "sent " << zero::grouped_text(o.wire_elements_per_step)
-            << " elements a step and rank, " << zero::human_count(o.tokens_per_s)
+            << " elements a step and rank, " << zero::human_count(o.tokens_per_s.value_or(0))
             << " tokens/s, parameters " << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
@@ -100,6 +101,7 @@ int run(std::span<char const* const> arguments) {
       if (speaks) std::cout << help_text();
       return 0;
     }
+    require_checkpoints(settings);
     take_place(settings, place);
     auto const accelerate = zero::accelerate_deepspeed_config(zero::Environment::of_process());
     if (accelerate || !settings.config.empty() || !settings.arguments.empty()) {

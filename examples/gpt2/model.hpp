@@ -42,6 +42,8 @@ class BasicGpt2 {
   Configuration const& configuration() const { return size_; }
   zero::Units units() const { return units_of(size_); }
   zero::Schedule schedule() const { return schedule_of(size_); }
+  /// What transformers builds it from.
+  std::string config_json() const { return config_json_of(size_); }
 
   /// One micro-batch: forward, loss, and backward where the pass trains.
   /// @throws zero::InvalidArgument when the batch does not fit the model

@@ -19,11 +19,11 @@ namespace gpt2 {
 /// Losses are means over ranks, added in rank order. Bytes and elements are those of one rank.
 struct Outcome {
   Index steps = 0;
-  int stopped_by = 0;  ///< the signal that ended the run, if one did
-  double first_loss = 0;
-  double last_loss = 0;
+  int stopped_by = 0;                  ///< the signal that ended the run, if one did
+  std::optional<double> first_loss{};  ///< none where no step was made
+  std::optional<double> last_loss{};
   std::optional<double> validation_loss{};  ///< the last one, where there was one
-  double tokens_per_s = 0;                  ///< of all ranks, in training steps
+  std::optional<double> tokens_per_s{};     ///< of all ranks, in training steps
   Index planned_bytes = 0;
   Index measured_bytes = 0;  ///< peak, of the rank with the largest
   Index wire_elements_per_step =

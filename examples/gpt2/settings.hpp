@@ -63,6 +63,7 @@ enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
 /// What a DeepSpeed configuration decides in place of flags.
 struct Configured {
   zero::Options options{};
+  bool gather_16bit_weights_on_model_save = false;
   std::variant<zero::AdamW, zero::Adam, zero::Lamb, zero::Lion, zero::Adagrad, zero::Sgd>
       optimizer{};
 };
@@ -87,13 +88,22 @@ struct Settings {
   LossScaleSettings loss_scale{};
   int prefetch = 1;
   Index bucket = 0;
-  std::string text{};                      ///< file to train on; empty: the fortunes
-  std::string metrics{};                   ///< file for a row a step; empty: none
-  std::string config{};                    ///< DeepSpeed's JSON in place of flags; empty: none
-  std::string arguments{};                 ///< training arguments beside it
-  std::vector<std::string> given{};        ///< flags that were given
-  std::optional<Configured> configured{};  ///< what --config decides
-  bool json = false;                       ///< end with a line of JSON
+  std::string text{};                       ///< file to train on; empty: the fortunes
+  std::string metrics{};                    ///< file for a row a step; empty: none
+  std::string config{};                     ///< DeepSpeed's JSON in place of flags; empty: none
+  std::string arguments{};                  ///< training arguments beside it
+  std::vector<std::string> given{};         ///< flags that were given
+  std::optional<Configured> configured{};   ///< what --config decides
+  std::string save{};                       ///< folder of checkpoints; empty: none are written
+  std::optional<Index> save_every{};        ///< steps between them; unset: at the end alone
+  std::optional<Index> save_total_limit{};  ///< of them that stay
+  std::string resume{};                     ///< folder to go on from; empty: a new run
+  std::string from_model{};                     ///< model of transformers to begin with; empty: none
+  std::string write_model{};                ///< folder for one at the end; empty: none
+  std::optional<Index> eval_steps{};        ///< steps between evaluations, each with a checkpoint
+  bool load_best_model_at_end = false;      ///< take the best of them
+  bool save_only_model = false;             ///< checkpoints without the optimizer's state
+  bool json = false;                        ///< end with a line of JSON
   bool help = false;
 
   /// Steps that this run makes.

@@ -6,6 +6,7 @@
 
 #include <gpt2/backend.hpp>
 #include <gpt2/batches.hpp>
+#include <gpt2/checkpoints.hpp>
 #include <gpt2/generate.hpp>
 #include <gpt2/model.hpp>
 #include <gpt2/outcome.hpp>
@@ -42,25 +43,36 @@ class Rank {
     Index const validate_every = std::max<Index>(settings_.steps / 20, 1);
     Outcome outcome;
     double training_seconds = 0;
-    for (Index step = 1; step <= settings_.last_step(); ++step) {
+    Checkpoints<Trainer> checkpoints(settings_, trainer_, batches_);
+    Index const before = outcome.steps = checkpoints.begin();
+    for (Index step = before + 1; step <= settings_.last_step(); ++step) {
       zero::StepRecord record = make_step(step);
       training_seconds += seconds_;
       bool const last = step == settings_.last_step();
-      if (last || step % validate_every == 0) record.validation_loss = validate(last ? 8 : 2);
+      bool const evaluates = checkpoints.evaluates(step);
+      if (last || evaluates || step % validate_every == 0)
+        record.validation_loss = validate(last || evaluates ? 8 : 2);
       if (progress) progress->show(record);
       if (metrics != nullptr && progress) metrics->write(record);
       outcome.steps = step;
-      if (step == 1) outcome.first_loss = record.loss;
+      if (step == before + 1) outcome.first_loss = record.loss;
       outcome.last_loss = record.loss;
       if (record.validation_loss) outcome.validation_loss = record.validation_loss;
       outcome.skipped_steps = record.skipped_steps;
       outcome.wire_elements_per_step = record.wire_elements;
       if (!last) outcome.stopped_by = told_to_stop(stop.received());
-      if (outcome.stopped_by != 0) break;
+      bool const ends = last || outcome.stopped_by != 0;
+      if (evaluates) checkpoints.keep(step, *record.validation_loss);
+      checkpoints.save(step, ends);
+      if (ends) break;
     }
     if (progress) progress->finish();
-    outcome.tokens_per_s =
-        static_cast<double>(settings_.tokens_a_step() * outcome.steps) / training_seconds;
+    if (outcome.steps > before) {
+      outcome.tokens_per_s =
+          static_cast<double>(settings_.tokens_a_step() * (outcome.steps - before)) /
+          training_seconds;
+    }
+    checkpoints.end();
     outcome.parameters_hash = zero::parameters_hash(trainer_);
     if (outcome.stopped_by == 0) outcome.sample = sample();  // who stops a run wants it to end
     report_memory(outcome);

@@ -97,6 +97,21 @@ inline zero::Units units_of(Configuration const& size) {
   return units;
 }
 
+/// The config.json of transformers' GPT2LMHeadModel of these sizes. Dropout is 0 and the activation
+/// gelu_new, as here; bytes are tokens, and none of them ends a text.
+inline std::string config_json_of(Configuration const& size) {
+  auto const n = [](Index value) { return std::to_string(value); };
+  return "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n"
+         "  \"activation_function\": \"gelu_new\",\n  \"attn_pdrop\": 0.0,\n"
+         "  \"embd_pdrop\": 0.0,\n  \"resid_pdrop\": 0.0,\n"
+         "  \"layer_norm_epsilon\": 1e-05,\n  \"bos_token_id\": null,\n"
+         "  \"eos_token_id\": null,\n  \"tie_word_embeddings\": true,\n  \"n_ctx\": " +
+         n(size.context) + ",\n  \"n_positions\": " + n(size.context) +
+         ",\n  \"n_embd\": " + n(size.width) + ",\n  \"n_head\": " + n(size.heads) +
+         ",\n  \"n_layer\": " + n(size.layers) + ",\n  \"vocab_size\": " + n(size.vocabulary) +
+         "\n}\n";
+}
+
 /// The order of a training pass: through the units, to the embedding again as the head, and all the
 /// way back.
 inline zero::Schedule schedule_of(Configuration const& size) {

@@ -4,6 +4,9 @@ set(sanitized OFF) # OpenBLAS is not instrumented
 set(timeout 300) # a case trains the default model at four stages
 if(TARGET gpt2)
   set(definitions ZERO_GPT2_PROGRAM="$<TARGET_FILE:gpt2>") # the program is tested from outside
+  if(TARGET zero::checkpoint)
+    list(APPEND definitions ZERO_GPT2_CHECKPOINTS=1)
+  endif()
   if(TARGET zero::config)
     list(APPEND definitions ZERO_GPT2_CONFIG_CASES="${zero_tests_dir}/config/cases")
   endif()

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saving and loading against the disk itself: O_DIRECT writes and reads of as many bytes by as many
+// threads, in the same run, round after round; and what a save in the background costs a step.
+#include <zero/checkpoint.hpp>
+#include <zero/launch/threads.hpp>
+#include <zero/report/json.hpp>
+#include <zero/step/trainer.hpp>
+
+#include <bench/machine.hpp>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using zero::at;
+using zero::Index;
+using Clock = std::chrono::steady_clock;
+constexpr Index block = Index{4} << 20;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Touches nothing but what training must: its gradients are 0.
+struct Still {
+  using Batch = int;
+  Index elements;
+  zero::Units units() const {
+    zero::Units all;
+    for (int u = 0; u < 16; ++u) {
+      std::string const name = "unit." + std::to_string(u);
+      all.push_back({name, {{name + ".w", {elements / 16}, zero::Initial::uniform(-1, 1)}}});
+    }
+    return all;
+  }
+  template <class Pass>
+  void operator()(Pass& pass, Batch) const {
+    for (int u = 0; u < 16; ++u) pass.forward(u).end();
+    if constexpr (Pass::trains) {
+      for (int u = 16; u-- > 0;) auto lease = pass.backward(u);
+    }
+  }
+};
+
+/// Runs f(thread) on so many threads; seconds until the last has ended.
+template <class F>
+double on_threads(int threads, F f) {
+  auto const start = Clock::now();
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) all.emplace_back(f, t);
+  for (std::thread& thread : all) thread.join();
+  return since(start);
+}
+
+struct Aligned {
+  std::byte* bytes = static_cast<std::byte*>(std::aligned_alloc(4096, at(block)));
+  Aligned() { std::fill_n(bytes, block, std::byte{0x5a}); }
+  Aligned(Aligned const&) = delete;
+  Aligned& operator=(Aligned const&) = delete;
+  ~Aligned() { std::free(bytes); }
+};
+
+[[noreturn]] void fail(std::string const& what) {
+  std::fprintf(stderr, "bench_checkpoint: %s\n", what.c_str());
+  std::exit(2);
+}
+
+std::string raw_file(std::string const& dir, int t) { return dir + "/raw-" + std::to_string(t); }
+
+double raw_write(std::string const& dir, int threads, Index bytes) {
+  return on_threads(threads, [&](int t) {
+    Aligned buffer;
+    int const file =
+        ::open(raw_file(dir, t).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644);
+    if (file < 0) fail("the folder's file system has no O_DIRECT: take --dir on a disk");
+    for (Index done = 0; done < bytes / threads; done += block) {
+      if (::pwrite(file, buffer.bytes, at(block), done) != block) fail("cannot write");
+    }
+    ::fsync(file);
+    ::close(file);
+  });
+}
+double raw_read(std::string const& dir, int threads, Index bytes) {
+  return on_threads(threads, [&](int t) {
+    Aligned buffer;
+    int const file = ::open(raw_file(dir, t).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    for (Index done = 0; done < bytes / threads; done += block) {
+      if (::pread(file, buffer.bytes, at(block), done) != block) fail("cannot read");
+    }
+    ::close(file);
+  });
+}
+/// Takes the files of a folder out of the system's memory.
+void forget(std::string const& dir) {
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    if (!entry.is_regular_file()) continue;
+    int const file = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  }
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct Settings {
+  double gib = 3;
+  int ranks = 2;
+  int rounds = 5;
+  std::string dir = ".";
+  bool json = false;
+};
+
+struct Figures {
+  Index bytes = 0;
+  std::vector<double> raw_write{}, save{}, raw_read{}, load{}, step{}, step_beside{}, start{};
+};
+
+void run(Settings const& s) {
+  Figures f;
+  std::string const dir = s.dir + "/bench_checkpoint_" + std::to_string(::getpid());
+  std::filesystem::create_directories(dir);
+  // Weights and two states of 4 bytes each are stored.
+  Index const elements = static_cast<Index>(s.gib * 0x1p30) / 12 / 4096 * 4096;
+  f.bytes = elements * 12;
+  zero::launch<zero::Threads>(s.ranks, [&](auto ranks) {
+    bool const first = ranks.rank() == 0;
+    auto trainer = std::make_unique<
+        zero::Trainer<Still, decltype(ranks), zero::AdamW, zero::Policies<zero::Sharded<2>>>>(
+        Still{elements}, ranks, zero::AdamW{}, zero::Sharded<2>{});
+    auto const timed = [&](std::vector<double>& to, auto work) {
+      trainer->context().exchange({}, "bench");
+      auto const start = Clock::now();
+      work();
+      trainer->context().exchange({}, "bench");
+      if (first) to.push_back(since(start));
+    };
+    trainer->step(0);
+    for (int round = 0; round < s.rounds; ++round) {
+      if (first) f.raw_write.push_back(raw_write(dir, s.ranks, f.bytes));
+      timed(f.save, [&] { zero::save(*trainer, dir + "/run", {.save_total_limit = 1}); });
+      if (first) {
+        forget(dir);
+        f.raw_read.push_back(raw_read(dir, s.ranks, f.bytes));
+      }
+      timed(f.load, [&] { zero::load(*trainer, dir + "/run"); });
+      timed(f.step, [&] { trainer->step(0); });
+      zero::BackgroundSave background;
+      timed(f.start, [&] { background.start(*trainer, dir + "/run", {.save_total_limit = 1}); });
+      timed(f.step_beside, [&] { trainer->step(0); });
+      background.wait();
+    }
+  });
+  std::filesystem::remove_all(dir);
+  bench::Machine const m = bench::Machine::here();
+  if (!s.json) {
+    std::printf(
+        "# %s, %d cores, load %.2f, %s, %s, %s, %s\n\n%.2f GiB, %d ranks, %d rounds, medians\n\n",
+        m.processor.c_str(), m.cores, m.load, m.system.c_str(), m.compiler.c_str(), m.build.c_str(),
+        m.date.c_str(), static_cast<double>(f.bytes) / 0x1p30, s.ranks, s.rounds);
+  }
+  auto const tell = [&](char const* what, double seconds, double ceiling, double wanted) {
+    double const rate = static_cast<double>(f.bytes) / seconds / 1e9;
+    if (s.json) {
+      std::printf("%s\n", zero::JsonLine()
+                              .add("variant", what)
+                              .add("seconds", seconds)
+                              .add("gigabytes_per_s", rate)
+                              .add("of_ceiling", ceiling / seconds)
+                              .text()
+                              .c_str());
+    } else {
+      std::printf("%-24s %8.3f s %8.2f GB/s", what, seconds, rate);
+      if (ceiling != seconds)
+        std::printf("  %.2f of O_DIRECT (wanted %.2f)", ceiling / seconds, wanted);
+      std::printf("\n");
+    }
+  };
+  double const write = median(f.raw_write);
+  double const read = median(f.raw_read);
+  tell("O_DIRECT write", write, write, 0);
+  tell("save", median(f.save), write, 0.9);
+  tell("O_DIRECT read", read, read, 0);
+  tell("load", median(f.load), read, 0.9);
+  if (!s.json)
+    std::printf("a step %.3f s; the copy of a background save %.3f s; a step beside it %.3f s\n",
+                median(f.step), median(f.start), median(f.step_beside));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings s;
+  for (int i = 1; i < argc; ++i) {
+    std::string const flag = argv[i];
+    if (flag == "--help") {
+      std::printf(
+          "bench_checkpoint: save and load against O_DIRECT of the same bytes in the same run\n\n"
+          "  --gib X     bytes of a checkpoint (3); memory takes 5/3 of them\n"
+          "  --ranks N   threads (2)\n"
+          "  --rounds N  (5)\n"
+          "  --dir DIR   on the disk that is measured (.)\n"
+          "  --json      a line a variant\n");
+      return 0;
+    }
+    if (flag == "--json") {
+      s.json = true;
+      continue;
+    }
+    if (i + 1 == argc) fail("there is no flag " + flag + " without a value, see --help");
+    std::string const value = argv[++i];
+    double number = 0;
+    bool const is_number =
+        std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc();
+    if (flag == "--dir") {
+      s.dir = value;
+    } else if (flag == "--gib" && is_number && number > 0) {
+      s.gib = number;
+    } else if (flag == "--ranks" && is_number && number >= 1) {
+      s.ranks = static_cast<int>(number);
+    } else if (flag == "--rounds" && is_number && number >= 1) {
+      s.rounds = static_cast<int>(number);
+    } else {
+      fail("there is no " + flag + " " + value + ", see --help");
+    }
+  }
+  try {
+    run(s);
+  } catch (std::exception const& e) {
+    fail(e.what());
+  }
+  return 0;
+}
