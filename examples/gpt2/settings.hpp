@@ -98,7 +98,7 @@ struct Settings {
   std::optional<Index> save_every{};        ///< steps between them; unset: at the end alone
   std::optional<Index> save_total_limit{};  ///< of them that stay
   std::string resume{};                     ///< folder to go on from; empty: a new run
-  std::string from_model{};                     ///< model of transformers to begin with; empty: none
+  std::string from_model{};                 ///< model of transformers to begin with; empty: none
   std::string write_model{};                ///< folder for one at the end; empty: none
   std::optional<Index> eval_steps{};        ///< steps between evaluations, each with a checkpoint
   bool load_best_model_at_end = false;      ///< take the best of them
