@@ -53,6 +53,12 @@ Outcome train_on(Settings const& settings, Corpus const& corpus, zero::Metrics* 
   return train_on_host<Stage>(settings, corpus, metrics, stop);
 }
 
+#if GPT2_OFFLOAD
+inline constexpr bool has_offload = true;
+#else
+inline constexpr bool has_offload = false;
+#endif
+
 /// Stage 3 may have parameters alone below the device.
 template <int Stage>
 Outcome train_below(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
@@ -67,10 +73,11 @@ Outcome train_below(Settings const& settings, Corpus const& corpus, zero::Metric
 
 Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                        zero::StopSignal const& stop) {
-  if (settings.offloads()) {
-    return settings.stage == 1   ? train_below<1>(settings, corpus, metrics, stop)
-           : settings.stage == 2 ? train_below<2>(settings, corpus, metrics, stop)
-                                 : train_below<3>(settings, corpus, metrics, stop);
+  if constexpr (has_offload) {
+    if (settings.offloads())
+      return settings.stage == 1   ? train_below<1>(settings, corpus, metrics, stop)
+             : settings.stage == 2 ? train_below<2>(settings, corpus, metrics, stop)
+                                   : train_below<3>(settings, corpus, metrics, stop);
   }
   switch (settings.stage) {
     case 0:
@@ -86,6 +93,11 @@ Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Met
 
 /// @throws WrongFlag when the machine cannot make the run
 void check_machine(Settings const& s) {
+  if (!has_offload && s.offloads()) {
+    throw WrongFlag(
+        "gpt2: --offload-optimizer and --offload-parameters, and this program was built without "
+        "them (ZERO_GPT2_OFFLOAD)");
+  }
   if (s.on == On::host) return check_memory(s);
   if (s.offloads()) {
     throw WrongFlag(
