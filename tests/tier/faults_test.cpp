@@ -124,6 +124,34 @@ TEST_CASE("EIO, ENOSPC and a file that ends, at every I/O: file, offset and reas
   CHECK(entries(folder()) == 0);
 }
 
+TEST_CASE("where streams run late as well, a file that fails ends the run with an error") {
+  Undisturbed const after;
+  for (Place const& place : {Place{2, Tier::nvme}, Place{3, Tier::nvme, Tier::nvme}}) {
+    Setup setup = in_files(1);
+    setup.place = place;
+    io_faults.clear();
+    train_late(setup, true);
+    long const reads = io_faults.reads;
+    long const writes = io_faults.writes;
+    for (long i = 0; i < reads + writes; i += 7) {
+      io_faults.clear();
+      (i < reads ? io_faults.bad_read : io_faults.bad_write) = i < reads ? i : i - reads;
+      io_faults.error = EIO;
+      std::string said;
+      try {
+        train_late(setup, true);
+        said = io_faults.bad_read < io_faults.reads && io_faults.bad_write < io_faults.writes
+                   ? "nothing"
+                   : "not made";
+      } catch (zero::Error const& e) {
+        said = e.what();
+      }
+      CAPTURE(i);
+      CHECK_MESSAGE((has(said, "Input/output error (errno 5)") || said == "not made"), said);
+    }
+  }
+}
+
 TEST_CASE("a file that was cut under us is an error at the read") {
   Undisturbed const after;
   Setup setup = in_files(1);

@@ -39,8 +39,12 @@ class BlockRing {
   }
   BlockRing(BlockRing const&) = delete;
   BlockRing& operator=(BlockRing const&) = delete;
-  /// Streams have done their work by now; transfers may still be under way.
+  /// Waits for the stream's work and for the transfers that it began.
   ~BlockRing() {
+    try {
+      stream_.synchronize();
+    } catch (...) {  // whoever wanted to know has asked before
+    }
     for (RingSlot& slot : slots_) transfers_->wait(slot.transfer);
   }
 
@@ -157,9 +161,9 @@ struct NoRing {
 
 }  // namespace detail
 
-/// Raised while a step is skipped, or once a file has failed: then updates read and write no file,
-/// and nothing of theirs goes up. Whose work looks at it claims the slot, so that it sees what was
-/// decided of its own step.
+/// Raised while a step is skipped, and for good once a file has failed: then updates read and write
+/// no file, and nothing of theirs goes up. Whose work looks at it claims the slot, so that it sees
+/// what was decided of its own step.
 template <Device D>
 struct StopFlag {
   Slot<HostSide<D>>* slot = nullptr;  ///< with the flag
@@ -265,7 +269,7 @@ class Blocks {
     try {
       f();
     } catch (...) {
-      detail::raise(stop_.raised, true);
+      detail::raise_for_good(stop_.raised);
       throw;
     }
   }

@@ -167,12 +167,20 @@ static_assert(RunsHostCode<HostSide<Host>>);
 
 namespace detail {
 
-/// A flag that streams' work sets and reads.
+/// A flag that streams' work sets and reads: 1, a step is skipped; 2, something has failed for
+/// good.
 inline bool raised(std::int32_t* flag) {
   return std::atomic_ref<std::int32_t>(*flag).load(std::memory_order_acquire) != 0;
 }
+inline void raise_for_good(std::int32_t* flag) {
+  std::atomic_ref<std::int32_t>(*flag).store(2, std::memory_order_release);
+}
+/// Leaves alone what has failed for good.
 inline void raise(std::int32_t* flag, bool up) {
-  std::atomic_ref<std::int32_t>(*flag).store(up ? 1 : 0, std::memory_order_release);
+  std::atomic_ref<std::int32_t> const shared(*flag);
+  std::int32_t now = shared.load(std::memory_order_acquire);
+  while (now != 2 && !shared.compare_exchange_weak(now, up ? 1 : 0)) {
+  }
 }
 
 }  // namespace detail

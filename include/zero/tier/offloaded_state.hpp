@@ -63,6 +63,7 @@ class OffloadedState {
       });
       tiers_.host.synchronize();
     }
+    blocks_.with_stream([](auto& stream) { stream.check(); });
   }
   OffloadedState(OffloadedState const&) = delete;
   OffloadedState& operator=(OffloadedState const&) = delete;
@@ -256,8 +257,9 @@ class OffloadedState {
         });
       });
     }
-    context_.wait();
+    // First what writes to the caller's memory has ended, then what has failed is thrown.
     tiers_.host.synchronize();
+    context_.wait();
   }
 
   template <class Assign>
@@ -273,9 +275,22 @@ class OffloadedState {
         });
       });
     }
-    context_.wait();
     tiers_.host.synchronize();
+    context_.wait();
   }
+
+  /// While it lives, the context looks at the files' stream as well.
+  struct Watched {
+    explicit Watched(OffloadedState& state) : of(state) {
+      of.blocks_.with_stream([&](auto& stream) { of.tiers_.watch(stream); });
+    }
+    Watched(Watched const&) = delete;
+    Watched& operator=(Watched const&) = delete;
+    ~Watched() {
+      of.blocks_.with_stream([&](auto& stream) { of.tiers_.unwatch(stream); });
+    }
+    OffloadedState& of;
+  };
 
   X& context_;
   O optimizer_;
@@ -283,6 +298,7 @@ class OffloadedState {
   TierPlan const& plan_;
   Blocks<D, X::Sharding::optimizer_tier> blocks_;
   std::vector<Index> num_segments_;
+  Watched watched_{*this};
 };
 
 }  // namespace zero

@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace zero {
 
@@ -68,7 +69,7 @@ class Tiers {
         gradients_(memory_, plan.gradients),
         stop_{&tables_[1], tables_[1].template on<std::int32_t>(host).view().address()},
         parameters_(memory_, plan.parameters, file_system(), stop_) {
-    detail::raise(stop_.raised, false);
+    *stop_.raised = 0;
     for (Index table : {Index{2}, Index{3}}) {
       auto claim = tables_[table].template on<double>(host);
       fill_zero(host, claim.view());
@@ -98,8 +99,13 @@ class Tiers {
   template <class F>
   void for_each_stream(F f) {
     for (Stream* stream : {&down, &host, &up}) f(*stream);
+    for (Stream* stream : watched_) f(*stream);
     parameters_.with_stream(f);
   }
+  /// A further stream that is one of these, until unwatch.
+  void watch(Stream& stream) { watched_.push_back(&stream); }
+  /// Ends that.
+  void unwatch(Stream& stream) noexcept { std::erase(watched_, &stream); }
 
   /// A unit's reduced gradients come down from what a reduction left.
   /// @param u the unit
@@ -249,6 +255,7 @@ class Tiers {
     }
     close_parameters(u, part, false, BlockUse::any);
     host.synchronize();
+    parameters_.with_stream([](auto& stream) { stream.check(); });
   }
   /// Replaces them; `from` may go when this returns.
   void write_parameters(int u, Index part, Index begin, Index count, Parameter const* from) {
@@ -259,6 +266,7 @@ class Tiers {
     }
     close_parameters(u, part, true, BlockUse::any);
     host.synchronize();
+    parameters_.with_stream([](auto& stream) { stream.check(); });
   }
 
  private:
@@ -330,6 +338,7 @@ class Tiers {
   SlotArray<H> staging_;
   SlotArray<H> gradients_;
   StopFlag<D> stop_;
+  std::vector<Stream*> watched_;
   Blocks<D, parameter_tier> parameters_;
   Index next_staging_ = 0;
 };
