@@ -5,6 +5,7 @@
 #include <gpt2/backend.hpp>
 #include <gpt2/model.hpp>
 #include <gpt2/settings.hpp>
+#include <gpt2/train.hpp>
 
 namespace gpt2 {
 
@@ -19,5 +20,19 @@ struct OnHost {
     return Gpt2(settings.size);
   }
 };
+
+template <int Stage>
+Outcome train_on_host(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                      zero::StopSignal const& stop) {
+  using Sharding = zero::Sharded<Stage>;
+  switch (settings.precision) {
+    case Precision::fp32:
+      return train<OnHost, Sharding, zero::Fp32>(settings, corpus, metrics, stop);
+    case Precision::bf16:
+      return train<OnHost, Sharding, zero::Bf16Mixed>(settings, corpus, metrics, stop);
+    default:
+      return train<OnHost, Sharding, zero::Fp16Mixed>(settings, corpus, metrics, stop);
+  }
+}
 
 }  // namespace gpt2
