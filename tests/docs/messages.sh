@@ -15,7 +15,7 @@ def literals(text):
     return [t.replace('\\"', '"').replace("`", "'") for t in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
 
 sources = sorted([path for folder in ("include", "examples") for end in ("hpp", "cuh", "cu")
-                  for path in glob.glob(f"{root}/{folder}/**/*.{end}", recursive=True)] + [root + "/examples/gpt2/main.cpp"])
+                  for path in glob.glob(f"{root}/{folder}/**/*.{end}", recursive=True)] + glob.glob(root + "/examples/gpt2/main.cpp"))
 texts = {path: open(path).read() for path in sources + [root + "/CMakeLists.txt"]}
 said = "\n".join(l for path in sources for l in literals(texts[path]))
 said += "\n" + texts[root + "/CMakeLists.txt"]

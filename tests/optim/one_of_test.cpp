@@ -26,9 +26,10 @@ struct Line {
   static constexpr Index elements = 20'011;
 
   zero::Units units() const {
-    return {
-        {"line",
-         {{"w", {elements}, zero::Initial::normal(0.5)}, {"b", {3}, zero::Initial::constant(1)}}}};
+    zero::Tensor bias{"b", {3}, zero::Initial::constant(1)};
+    bias.decay = 0;  // a segment of its own
+    bias.lr_scale = 0.5f;
+    return {{"line", {{"w", {elements}, zero::Initial::normal(0.5)}, bias}}};
   }
   template <class Pass>
   double operator()(Pass& pass, Batch const& batch) {
@@ -45,11 +46,12 @@ struct Line {
   }
 };
 
-template <class Precision, class O>
+template <class Precision, class State = zero::State<float>, class O>
 std::uint64_t trained(O const& optimizer) {
   std::uint64_t hash = 0;
   zero::launch<zero::Threads>(2, [&](auto communicator) {
-    zero::Trainer trainer{Line{}, communicator, optimizer, zero::Sharded<2>{}, Precision{}};
+    zero::Trainer trainer{Line{},      communicator, optimizer, zero::Sharded<2>{},
+                          Precision{}, State{}};
     for (int step = 0; step < 3; ++step) trainer.step(step + communicator.rank());
     std::uint64_t const mine = zero::parameters_hash(trainer);
     if (communicator.rank() == 0) hash = mine;
@@ -65,6 +67,8 @@ void same_as(O const& optimizer) {
   any.visit([&]<class Chosen>(Chosen const&) { CHECK(std::is_same_v<Chosen, O>); });
   CHECK(trained<zero::Fp32>(any) == trained<zero::Fp32>(optimizer));
   CHECK(trained<zero::Bf16Mixed>(any) == trained<zero::Bf16Mixed>(optimizer));
+  using Noisy = zero::State<zero::bf16>;
+  CHECK(trained<zero::Fp32, Noisy>(any) == trained<zero::Fp32, Noisy>(optimizer));
 }
 
 TEST_CASE("an optimizer chosen at run time has the bits and the hash of the chosen one") {

@@ -54,6 +54,7 @@ struct Options {
   std::optional<int> world{};
 };
 
+/// @param o the options
 /// @param world ranks that there are, where they are known
 /// @throws InvalidArgument naming the option, what was found and what was expected
 inline void validate(Options const& o, std::optional<int> world = {}) {
