@@ -33,6 +33,7 @@ constexpr bool has_tail = requires(E const& e) {
 };
 
 /// Calls f with the k-th value.
+ZERO_CALLS_CALLERS_FUNCTOR
 template <class E, class F>
 ZERO_HOST_DEVICE decltype(auto) with_value(int k, E& each, F const& f) {
   if constexpr (has_tail<E>) {
@@ -41,6 +42,7 @@ ZERO_HOST_DEVICE decltype(auto) with_value(int k, E& each, F const& f) {
   return f(each.head);
 }
 /// Calls f with the k-th value of each.
+ZERO_CALLS_CALLERS_FUNCTOR
 template <class E, class G, class F>
 ZERO_HOST_DEVICE decltype(auto) with_values(int k, E& each, G& other, F const& f) {
   if constexpr (has_tail<E>) {
@@ -87,11 +89,13 @@ requires(sizeof...(O) > 0 && (!HasTrustRatio<O> && ...)) class OneOf {
 
   int index() const { return chosen_; }  ///< of the chosen one's type in O
   /// Calls f with the chosen one.
+  ZERO_CALLS_CALLERS_FUNCTOR
   template <class F>
   ZERO_HOST_DEVICE decltype(auto) visit(F const& f) const {
     return detail::with_value(chosen_, all_, f);
   }
   /// Calls f with the chosen one and its constants.
+  ZERO_CALLS_CALLERS_FUNCTOR
   template <class F>
   ZERO_HOST_DEVICE decltype(auto) visit(Constants const& constants, F const& f) const {
     return detail::with_values(chosen_, all_, constants, f);
