@@ -24,7 +24,6 @@ using gpt2::Index;
 using zero::bf16;
 using Model = gpt2::cuda::Gpt2<bf16>;
 
-constexpr int warm_ups = 3;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
 /// What is measured.
@@ -34,6 +33,7 @@ struct Run {
   Index batch;
   gpt2::Recompute recompute;
   int steps;
+  int warm_ups;
 
   Index tokens() const { return batch * size.context; }
   Index parameters() const {
@@ -59,11 +59,11 @@ gpt2::TokenBatch batch_of(Run const& run, int rank, int step) {
 /// Median milliseconds of work(step), which ends when the GPU has done it.
 double median_ms(Run const& run, std::function<void(int)> const& work) {
   std::vector<double> times;
-  for (int step = 0; step < warm_ups + run.steps; ++step) {
+  for (int step = 0; step < run.warm_ups + run.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
     work(step);
     std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
-    if (step >= warm_ups) times.push_back(took.count());
+    if (step >= run.warm_ups) times.push_back(took.count());
   }
   std::nth_element(times.begin(), times.begin() + run.steps / 2, times.end());
   return times[static_cast<std::size_t>(run.steps / 2)];
@@ -157,10 +157,11 @@ double on_all_ranks(Run const& run) {
 
 int usage() {
   std::puts(
-      "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS]]]]]\n"
+      "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS [WARM_UPS]]]]]]\n"
       "  SIZE 124m|350m|774m|1.5b (124m), BATCH sequences of 1024 tokens a rank (8), STAGES such "
       "as\n"
-      "  03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10). Under a launcher ranks are "
+      "  03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10), WARM_UPS (3). Under a launcher "
+      "ranks are "
       "its\n"
       "  processes, and the model alone is not measured.");
   return 0;
@@ -184,7 +185,9 @@ int main(int argc, char** argv) {
   char const* const flags[] = {size.c_str(), batch.c_str(), recompute.c_str()};
   try {
     gpt2::Settings const s = gpt2::read_flags(flags);
-    Run const run{argument(1, "124m"), s.size, s.batch, s.recompute, std::stoi(argument(5, "10"))};
+    Run const run{
+        argument(1, "124m"),        s.size, s.batch, s.recompute, std::stoi(argument(5, "10")),
+        std::stoi(argument(6, "3"))};
     auto const place = zero::find_place(zero::Environment::of_process());
     bool const alone = !place || place->size == 1;
     double const floor = alone ? copy_floor(run) : 0;
