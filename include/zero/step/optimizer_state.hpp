@@ -95,7 +95,13 @@ class OptimizerState {
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
-    for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+    if constexpr (X::Policy::Checking::checks) {
+      for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+    } else {  // as they are reduced: each waits for its own reduction alone
+      for (Flush const& f : context_.timeline.flushes()) {
+        for (int u : f.units) update_unit(*this, parameters, gradients, u);
+      }
+    }
     if constexpr (offloads) offloaded_.update(parameters);
   }
   /// What of it lies below the device, an OffloadedState.
