@@ -44,9 +44,10 @@ Bound product_bound(Sums const& s, Index inner, double extra = 0) {
 /// an epilogue computes: a rounding of the product more. @param factor of the product
 template <class T>
 Bound rounded_before(Bound bound, std::vector<double> const& products, double factor) {
-  if (std::is_same_v<T, float>) return bound;
-  for (std::size_t i = 0; i < products.size(); ++i)
-    bound.each[i] += rounding<T> * std::abs(factor * products[i]);
+  if constexpr (!std::is_same_v<T, float>) {
+    for (std::size_t i = 0; i < products.size(); ++i)
+      bound.each[i] += rounding<T> * std::abs(factor * products[i]);
+  }
   return bound;
 }
 
