@@ -79,6 +79,30 @@ void measure(C communicator) {
       median(&Sample::all));
 }
 
+/// What the communicator takes for as many collectives as a step has units: NCCL's call, and what
+/// keeps track of it.
+void measure_nccl(zero::cuda::NcclCommunicator communicator) {
+  auto& device = communicator.device();
+  auto stream = device.stream();
+  Index const elements = Index{256} * 1024;
+  auto const buffer = device.allocate(elements * 2, "bench");
+  zero::Slot<zero::cuda::Device> slot(buffer.address(), elements * 2, device.event());
+  double best = 1e9;
+  for (int step = 0; step < steps; ++step) {
+    auto claim = slot.on<zero::bf16>(stream);
+    auto const start = std::chrono::steady_clock::now();
+    for (int u = 0; u < num_units; ++u)
+      communicator.all_reduce(claim.target(0, elements), zero::Where{"bench", "unit", step});
+    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
+    claim.end();
+    stream.synchronize();
+    best = std::min(best, took.count());
+  }
+  if (communicator.rank() != 0) return;
+  std::printf("a collective alone, %d ranks: %5.2f us a call at best\n", communicator.size(),
+              best * 1e6 / num_units);
+}
+
 template <class C>
 void measure_all(C communicator) {
   measure<0>(communicator);
@@ -103,7 +127,10 @@ int main(int argc, char** argv) {
     measure_all(zero::SingleRank<zero::cuda::Device>());
     auto const place = zero::find_place(zero::Environment::of_process());
     if (gpus > 1 || (place && place->size > 1))
-      zero::launch<zero::cuda::Nccl>(gpus, [](auto communicator) { measure_all(communicator); });
+      zero::launch<zero::cuda::Nccl>(gpus, [](auto communicator) {
+        measure_all(communicator);
+        measure_nccl(communicator);
+      });
   } catch (std::exception const& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;

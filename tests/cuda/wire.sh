@@ -18,8 +18,8 @@ failed=0
 for stage in 0 1 2 3; do
   for steps in 20 40; do
     before=$(cat "$counter")
-    output=$(bash "$here/several_ranks.sh" $ranks "$program" --device cuda --stage "$stage" --steps "$steps" --batch 1 --layers 4 \
-      --width 512 --heads 8 --context 64 --text "$text" --json 2>&1) || { echo "stage $stage: $output" | tail -n 20; exit 1; }
+    output=$(bash "$here/several_ranks.sh" $ranks "$program" --device cuda --stage "$stage" --steps "$steps" --batch 1 --layers 2 \
+      --width 256 --heads 4 --context 32 --text "$text" --json 2>&1) || { echo "stage $stage: $output" | tail -n 20; exit 1; }
     sent[steps]=$(($(cat "$counter") - before))
   done
   elements=$(sed -n 's/.*"wire_elements_per_step":\([0-9]*\).*/\1/p' <<<"$output" | head -n 1)
