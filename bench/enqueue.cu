@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host time in which a step is enqueued, by phase, a unit: 48 units of a model that launches
-// nothing of its own, so that no queue of the GPU is ever full. Over NCCL where there are several
-// GPUs or a launcher, else on one rank, where nothing is communicated.
+// nothing of its own, so that no queue of the GPU is ever full. First on one rank, where nothing is
+// communicated; then over NCCL under a launcher, or as threads that share several GPUs.
 
 #include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
@@ -81,7 +81,8 @@ void measure(C communicator) {
 
 /// What the communicator takes for as many collectives as a step has units: NCCL's call, and what
 /// keeps track of it.
-void measure_nccl(zero::cuda::NcclCommunicator communicator) {
+template <class C>
+void measure_collective(C communicator) {
   auto& device = communicator.device();
   auto stream = device.stream();
   Index const elements = Index{256} * 1024;
@@ -129,7 +130,7 @@ int main(int argc, char** argv) {
     if (gpus > 1 || (place && place->size > 1))
       zero::launch<zero::cuda::Nccl>(gpus, [](auto communicator) {
         measure_all(communicator);
-        measure_nccl(communicator);
+        measure_collective(communicator);
       });
   } catch (std::exception const& e) {
     std::fprintf(stderr, "%s\n", e.what());

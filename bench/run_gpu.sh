@@ -17,6 +17,7 @@ nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
 "$bin/bench_enqueue"
 gpus=$(nvidia-smi -L | wc -l)
 if [ "$gpus" -gt 1 ]; then
+  torchrun --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
   "$bin/bench_nccl_buffers"
   for stage in 2 3; do # what runs beside what
     for way in checked no-overlap unchecked; do
