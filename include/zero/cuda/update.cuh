@@ -4,8 +4,7 @@
 // one factor, states, weights, and rounding to the gathered parameters. The decision is read on the
 // GPU; where it skips, nothing is written. The arithmetic is the host's own, ElementUpdate of
 // optim/optimizer.hpp, on elements in registers: the bits are the host's, but where an optimizer's
-// constants round differently (double's pow), and where its sums of products are not written with
-// product() and nvcc may fuse them (-fmad=false forbids it).
+// sums of products are not written with product() and nvcc may fuse them (-fmad=false forbids it).
 
 #include <zero/cuda/pack.cuh>
 #include <zero/cuda/transfer.hpp>
