@@ -23,8 +23,10 @@ class HostBuffer {
   HostBuffer(Index bytes, std::string_view kind, std::shared_ptr<Ledger> ledger)
       : ledger_(std::move(ledger)), kind_(kind), bytes_(bytes) {
     ledger_->take(kind_, bytes_);
-    address_ = static_cast<std::byte*>(std::aligned_alloc(256, at(round_up(bytes + 1, 256))));
-    if (address_ == nullptr) {
+    Index const shift = bytes_ < shifted_bytes ? 0 : shift_of(ledger_->allocations());
+    memory_ = std::aligned_alloc(256, at(round_up(bytes + 1, 256) + shift));
+    address_ = static_cast<std::byte*>(memory_) + shift;
+    if (memory_ == nullptr) {
       ledger_->give(kind_, bytes_);
       throw OutOfMemory("host memory: the system has no " + std::to_string(bytes) + " bytes for " +
                         kind_);
@@ -36,18 +38,20 @@ class HostBuffer {
       : ledger_(std::move(other.ledger_)),
         kind_(std::move(other.kind_)),
         bytes_(other.bytes_),
+        memory_(std::exchange(other.memory_, nullptr)),
         address_(std::exchange(other.address_, nullptr)) {}
   /// Exchanges the memory of the two.
   HostBuffer& operator=(HostBuffer&& other) noexcept {
     std::swap(ledger_, other.ledger_);
     std::swap(kind_, other.kind_);
     std::swap(bytes_, other.bytes_);
+    std::swap(memory_, other.memory_);
     std::swap(address_, other.address_);
     return *this;
   }
   ~HostBuffer() {
-    if (address_ == nullptr) return;
-    std::free(address_);
+    if (memory_ == nullptr) return;
+    std::free(memory_);
     ledger_->give(kind_, bytes_);
   }
 
@@ -55,10 +59,16 @@ class HostBuffer {
   std::byte* address() const { return address_; }
 
  private:
+  /// Large buffers begin at other places of a page, one after the other: an update reads and writes
+  /// several in step, and where four of them lie alike it was seen to run at 0.75 of its speed.
+  static constexpr Index shifted_bytes = Index{1} << 16;
+  static Index shift_of(Index number) { return number * 7 % 16 * 256; }
+
   std::shared_ptr<Ledger> ledger_;
   std::string kind_;
   Index bytes_ = 0;
-  std::byte* address_ = nullptr;
+  void* memory_ = nullptr;        // as the system gave it
+  std::byte* address_ = nullptr;  // what is handed out
 };
 
 /// Nothing to order: work has run when enqueue returns.
