@@ -31,6 +31,21 @@ doctest_discover_tests(cuda_host_tests
   ADD_LABELS 0
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS cuda)
 
+# tests/environment beside CUDA's and NCCL's headers; where everything is built, its own folder is it.
+if(ZERO_TESTS_LANE STREQUAL "cuda" AND TARGET zero-environment)
+  include(environment/fakes.cmake)
+  add_executable(environment_tests
+    ${zero_tests_dir}/environment/faults_test.cpp ${zero_tests_dir}/environment/program_test.cpp ${zero_tests_dir}/main.cpp)
+  zero_test_options(environment_tests)
+  target_include_directories(environment_tests PRIVATE ${PROJECT_SOURCE_DIR}/examples/tools)
+  target_compile_definitions(environment_tests PRIVATE ${zero_environment_definitions})
+  target_link_libraries(environment_tests PRIVATE doctest::doctest)
+  doctest_discover_tests(environment_tests
+    TEST_PREFIX environment/
+    ADD_LABELS 0
+    PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS environment)
+endif()
+
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
 # The matrix of trainers, one stage an object: nvcc takes its time. Above 3: state below the device.
