@@ -224,6 +224,7 @@ inline std::optional<Place> find_place(Environment const& environment) {
 
 /// The port at which ranks meet of themselves beside a launcher's: ZERO_NCCL_PORT where it is set,
 /// else the one after MASTER_PORT, which torchrun's agent may hold itself.
+/// @param environment that may say another
 /// @param master_port MASTER_PORT
 /// @throws InvalidArgument where ZERO_NCCL_PORT is no port
 inline int port_beside(Environment const& environment, int master_port) {
