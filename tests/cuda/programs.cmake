@@ -15,6 +15,14 @@ list(FILTER cuda_hpp INCLUDE REGEX "[.]hpp$")
 zero_header_tests(headers.cuda_host HEADERS ${cuda_hpp} LIBRARIES zero::cuda)
 zero_header_tests(headers.cuda NVCC HEADERS ${zero_cuda_headers} LIBRARIES zero::cuda)
 
+# A project that finds the installed library and its component cuda.
+list(GET CMAKE_CUDA_ARCHITECTURES 0 architecture)
+get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+add_test(NAME install/find_package_cuda
+  COMMAND ${ZERO_BASH} ${zero_tests_dir}/install/run.sh find_package_cuda ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+set_tests_properties(install/find_package_cuda PROPERTIES TIMEOUT 600 LABELS cuda ENVIRONMENT
+  "CXX=${CMAKE_CXX_COMPILER};CUDACXX=${CMAKE_CUDA_COMPILER};CUDAARCHS=${architecture};CMAKE_GENERATOR=${CMAKE_GENERATOR};CMAKE_INCLUDE_PATH=${NCCL_INCLUDE_DIR};CMAKE_LIBRARY_PATH=${nccl_folder}")
+
 find_package(doctest CONFIG QUIET)
 if(NOT doctest_FOUND)
   zero_leave_out("tests/cuda" "doctest is not found (package doctest-dev)")
