@@ -91,7 +91,8 @@ static_assert(zero::Device<Device>);
 /// device, which delays or counts, runs the same kernels. Not the host's memory beside one, whose
 /// streams are the same.
 template <class D>
-concept RunsKernels = zero::Device<D> && !D::host_memory && requires(typename D::Stream & stream) {
+concept RunsKernels =
+    zero::HasWorkspace<D> && !D::host_memory && requires(typename D::Stream & stream) {
   { stream.native() } -> std::same_as<cudaStream_t>;
   { stream.workspace(Index{}) } -> std::same_as<std::byte*>;
   { stream.ordinal() } -> std::same_as<int>;

@@ -29,6 +29,8 @@ struct SquaresWorkspace {
   double sums[squares_fan * squares_fan];  // of groups, or of tiles
 };
 
+static_assert(sizeof(SquaresWorkspace) <= Stream::workspace_bytes);
+
 /// Neighbouring lanes that a thread of the large kernel holds, so that enough threads are there.
 template <class T>
 inline constexpr int squares_width = sizeof(T) == 4 ? 2 : 4;

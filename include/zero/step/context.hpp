@@ -62,7 +62,7 @@ class Context : Requirements<C, P> {
         shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
-        plan(layout, shares, timeline),
+        plan(layout, shares, timeline, workspace_bytes<Device>),
         communicator(std::move(ranks)),
         compute(device().stream()),
         gathering(device().stream()),
@@ -71,6 +71,11 @@ class Context : Requirements<C, P> {
         tiers(device(), layout, shares, plan.tiers, communicator.rank()),
         extra_parameters(device()),
         extra_gradients(device()) {
+    if constexpr (HasWorkspace<Device>) {
+      auto workspace = tables[tables.size() - 1].template on<std::byte>(compute);
+      View<std::byte, Device> const all = workspace.view();
+      compute.use_workspace(all.address(), all.size());
+    }
     compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
     Decision first{};
@@ -153,7 +158,9 @@ class Context : Requirements<C, P> {
   Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
   /// Sums of squares by unit, [units, 4]; only where Shares::mixes().
-  Slot<Device>& unit_records() { return tables[tables.size() - 1]; }
+  Slot<Device>& unit_records() {
+    return tables[4 + layout.size() + Index{shares.facts().has_trust_ratio}];
+  }
 
   /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
   /// a hash of its own: how the channels' collectives interleave may differ between ranks.
