@@ -9,6 +9,7 @@
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
 #include <zero/device/flatten.hpp>
+#include <zero/device/range.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -33,6 +34,7 @@ class Context : Requirements<C, P> {
   using Parameter = typename P::Precision::Parameter;           ///< type on device and wire
   using Gradient = typename P::Precision::Gradient;             ///< type on device and wire
   using State = typename P::State::Type;                        ///< of the optimizer's numbers
+  using Range = RangeOf<Device>;                                ///< names what is enqueued
   static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
   /// Master weights are the parameters and the 16 bits below.
   static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
