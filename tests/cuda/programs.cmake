@@ -31,9 +31,13 @@ endif()
 include(doctest)
 
 # What needs CUDA's and NCCL's libraries, but no GPU.
-add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${zero_tests_dir}/main.cpp)
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp ${zero_tests_dir}/main.cpp)
 zero_test_options(cuda_host_tests)
 target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+add_library(zero_test_nvtx_listener MODULE ${cuda_dir}/nvtx_listener.cpp)
+target_link_libraries(zero_test_nvtx_listener PRIVATE zero::cuda)
+add_dependencies(cuda_host_tests zero_test_nvtx_listener)
+target_compile_definitions(cuda_host_tests PRIVATE ZERO_TEST_NVTX_LISTENER="$<TARGET_FILE:zero_test_nvtx_listener>")
 doctest_discover_tests(cuda_host_tests
   TEST_PREFIX cuda/
   ADD_LABELS 0
