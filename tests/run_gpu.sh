@@ -11,9 +11,13 @@ passed=0
 failed=0
 skipped=0
 
+# environment FOLDER: what this machine has and what is wrong with it, beside what failed
+environment() { [ ! -x "$1/zero-environment" ] || "$1/zero-environment"; }
+
 if [ -z "$bin" ]; then
   cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=native -DZERO_REQUIRE_ALL=ON &&
     cmake --build --preset cuda -j "$(nproc)" || { echo '0 passed, 1 failed, 0 skipped'; exit 1; }
+  environment build/cuda/bin
   ctest --preset cuda -L gpu -j 1 | tee build/cuda.log.tests
   passed=$(grep -cE ' Passed +[0-9.]+ sec$' build/cuda.log.tests)
   skipped=$(grep -cE '\*\*\*Skipped' build/cuda.log.tests)
@@ -33,6 +37,7 @@ else
     echo "== $name: exit $code, $((SECONDS - begun)) s"
     if [ "$code" -eq 0 ]; then tail -n "${lines:-3}" "$log"; else tail -n 60 "$log"; fi
   }
+  environment "$bin"
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
   lines=40 one "cuda_tests" "$bin/cuda_tests"

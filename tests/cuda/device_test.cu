@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -162,6 +163,18 @@ TEST_CASE("a workspace is made once and is zero at first") {
   CHECK(bytes == std::vector<char>(512, 0));
   CHECK(stream.workspace(100) == at_first);
   CHECK_THROWS_AS(stream.workspace(513), zero::InvalidArgument);
+  CHECK_THROWS_AS(stream.use_workspace(at_first, 512), zero::InvalidArgument);
+
+  auto given = device.stream();
+  auto const memory = device.allocate(512, "given");
+  given.use_workspace(memory.address(), 512);
+  Index const used = device.ledger().bytes();
+  CHECK(given.workspace(512) == memory.address());
+  CHECK(device.ledger().bytes() == used);
+  std::vector<std::byte> host(512, std::byte{1});
+  copy_out(given, host.data(), zero::View<std::byte const, Device>(memory.address(), 512));
+  given.synchronize();
+  CHECK(std::ranges::all_of(host, [](std::byte b) { return b == std::byte{0}; }));
   CHECK(device.ledger().bytes() == 512);
 }
 

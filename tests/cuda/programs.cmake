@@ -15,6 +15,14 @@ list(FILTER cuda_hpp INCLUDE REGEX "[.]hpp$")
 zero_header_tests(headers.cuda_host HEADERS ${cuda_hpp} LIBRARIES zero::cuda)
 zero_header_tests(headers.cuda NVCC HEADERS ${zero_cuda_headers} LIBRARIES zero::cuda)
 
+# A project that finds the installed library and its component cuda.
+list(GET CMAKE_CUDA_ARCHITECTURES 0 architecture)
+get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+add_test(NAME install/find_package_cuda
+  COMMAND ${ZERO_BASH} ${zero_tests_dir}/install/run.sh find_package_cuda ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+set_tests_properties(install/find_package_cuda PROPERTIES TIMEOUT 600 LABELS cuda ENVIRONMENT
+  "CXX=${CMAKE_CXX_COMPILER};CUDACXX=${CMAKE_CUDA_COMPILER};CUDAARCHS=${architecture};CMAKE_GENERATOR=${CMAKE_GENERATOR};CMAKE_INCLUDE_PATH=${NCCL_INCLUDE_DIR};CMAKE_LIBRARY_PATH=${nccl_folder}")
+
 find_package(doctest CONFIG QUIET)
 if(NOT doctest_FOUND)
   zero_leave_out("tests/cuda" "doctest is not found (package doctest-dev)")
@@ -23,13 +31,32 @@ endif()
 include(doctest)
 
 # What needs CUDA's and NCCL's libraries, but no GPU.
-add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${zero_tests_dir}/main.cpp)
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp ${zero_tests_dir}/main.cpp)
 zero_test_options(cuda_host_tests)
 target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+add_library(zero_test_nvtx_listener MODULE ${cuda_dir}/nvtx_listener.cpp)
+target_link_libraries(zero_test_nvtx_listener PRIVATE zero::cuda)
+add_dependencies(cuda_host_tests zero_test_nvtx_listener)
+target_compile_definitions(cuda_host_tests PRIVATE ZERO_TEST_NVTX_LISTENER="$<TARGET_FILE:zero_test_nvtx_listener>")
 doctest_discover_tests(cuda_host_tests
   TEST_PREFIX cuda/
   ADD_LABELS 0
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS cuda)
+
+# tests/environment beside CUDA's and NCCL's headers; where everything is built, its own folder is it.
+if(ZERO_TESTS_LANE STREQUAL "cuda" AND TARGET zero-environment)
+  include(environment/fakes.cmake)
+  add_executable(environment_tests
+    ${zero_tests_dir}/environment/faults_test.cpp ${zero_tests_dir}/environment/program_test.cpp ${zero_tests_dir}/main.cpp)
+  zero_test_options(environment_tests)
+  target_include_directories(environment_tests PRIVATE ${PROJECT_SOURCE_DIR}/examples/tools)
+  target_compile_definitions(environment_tests PRIVATE ${zero_environment_definitions})
+  target_link_libraries(environment_tests PRIVATE doctest::doctest)
+  doctest_discover_tests(environment_tests
+    TEST_PREFIX environment/
+    ADD_LABELS 0
+    PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS environment)
+endif()
 
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)

@@ -36,7 +36,8 @@ for message in quoted:
     rest = message[len("gpt2: "):] if message.startswith("gpt2: ") else message
     rest = rest[len("model: "):] if rest.startswith("model: ") else rest
     whole = rest in said
-    fragments = [f.strip(" ,;:()'") for f in rest.split("...")]
+    # What a sentence of a Problem is put together from.
+    fragments = [f.strip(" ,;:()'") for f in re.split("[.]{3}|: found |; expected ", rest)]
     for fragment in [] if whole else [f for f in fragments if len(f) > 2]:
         pieces = [fragment] if fragment in said else [p.strip(" ,;:()'") for p in re.split(r"[,:;(] ", fragment)]
         for piece in pieces:

@@ -38,9 +38,9 @@ done < <(grep -oE '\[[^]]+\]\([^) ]*\)' $documents | grep -v 'https*://')
 
 while IFS=: read -r document line; do
   bin=${line##*build/host/bin/}
-  [ -n "$(find examples bench -name "${bin#bench_}.cpp" -o -path "examples/$bin/main.cpp")" ] ||
+  [ -n "$(find examples bench -name "${bin#bench_}.cpp" -o -path "examples/$bin/main.cpp" -o -path "examples/tools/${bin//-/_}/main.cpp")" ] ||
     wrong "$document runs $bin, which no source makes"
-done < <(grep -oE 'build/host/bin/[a-z0-9_]+' $documents)
+done < <(grep -oE 'build/host/bin/[a-z0-9_-]+' $documents)
 
 if [ -n "$build_dir" ]; then
   tests=$(ctest --test-dir "$build_dir" -N | sed -nE 's/^ *Test +#[0-9]+: //p')

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|find_package_mpi|find_package_config|find_package_checkpoint|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
+# run.sh find_package|find_package_mpi|find_package_config|find_package_checkpoint|find_package_cuda|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, on the archive that cpack makes, on its sources, or on
 # sources that CMake fetches (an archive on this disk: nothing needs a network).
 set -euo pipefail
-way=$1 source_dir=$2 build_dir=$3 library=zero::zero
+way=$1 source_dir=$2 build_dir=$3 library=zero::zero languages=CXX main=consumer.cpp
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cp "$(dirname "$0")/consumer.cpp" "$dir"
@@ -25,7 +25,7 @@ installed() { # everything that belongs into PREFIX is there, and nothing there 
 }
 
 case $way in
-  find_package | find_package_mpi | find_package_config | find_package_checkpoint)
+  find_package | find_package_mpi | find_package_config | find_package_checkpoint | find_package_cuda)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     installed
     uses='find_package(zero 0.1 REQUIRED)'
@@ -94,13 +94,22 @@ CPP
   library=zero::checkpoint
 fi
 
+if [ "$way" = find_package_cuda ]; then
+  uses='find_package(zero 0.1 REQUIRED COMPONENTS cuda)'
+  cp "$(dirname "$0")/consumer.cu" "$dir"
+  library=zero::cuda languages='CXX CUDA' main=consumer.cu
+  for header in "$source_dir"/include/zero/cuda/*; do
+    [ -f "$dir/prefix/include/zero/cuda/$(basename "$header")" ] || { echo "$header is not installed"; exit 1; }
+  done
+fi
+
 # configures USES: the consumer's project with these lines
 configures() {
   cat >"$dir/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)
-project(consumer LANGUAGES CXX)
+project(consumer LANGUAGES $languages)
 $1
-add_executable(consumer consumer.cpp)
+add_executable(consumer $main)
 target_link_libraries(consumer PRIVATE $library)
 if(zero_VERSION)
   target_compile_definitions(consumer PRIVATE PACKAGE_VERSION="\${zero_VERSION}")
@@ -126,4 +135,12 @@ cmake --build "$dir/build" >>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 for left in "$dir"/build/zero/tests "$dir"/build/_deps/zero-build/tests "$dir"/build/zero/CPackConfig.cmake; do
   [ ! -e "$left" ] || { echo "a consumer's project holds $(basename "$left") of the library"; exit 1; }
 done
+if [ "$way" = find_package_cuda ]; then
+  # One runtime: nvcc would add a second one, which knows nothing of the first, where nothing else brings it.
+  needs=$(objdump -p "$dir/build/consumer")
+  for name in libcudart.so libnccl.so; do
+    grep -q "NEEDED  *$name" <<<"$needs" || { echo "the consumer does not link $name"; exit 1; }
+  done
+  ! nm -C "$dir/build/consumer" | grep -q ' [Tt] cudart::' || { echo 'the consumer holds a second CUDA runtime'; exit 1; }
+fi
 "$dir/build/consumer"

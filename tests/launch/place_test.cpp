@@ -215,6 +215,20 @@ TEST_CASE("R04 a master port that is none is refused") {
   CHECK(*place(with(torchrun(0, 2, 1), {{"MASTER_PORT", "65535"}}))->master_port == 65535);
 }
 
+TEST_CASE("ranks meet beside the launcher's port, or where a variable says") {
+  auto const port = [](Variables variables, int master_port) {
+    return zero::port_beside(zero::Environment(std::move(variables)), master_port);
+  };
+  CHECK(port({}, 29500) == 29501);
+  CHECK(port({}, 1) == 2);
+  CHECK(port({}, 65535) == 65534);
+  CHECK(port({{"ZERO_NCCL_PORT", "1234"}}, 29500) == 1234);
+  for (std::string const bad : {"0", "65536", "text", ""}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(port({{"ZERO_NCCL_PORT", bad}}, 29500), zero::InvalidArgument);
+  }
+}
+
 TEST_CASE("Slurm's list of counts") {
   CHECK(zero::task_count("4", 0) == 4);
   CHECK(!zero::task_count("4", 1));

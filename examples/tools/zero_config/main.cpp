@@ -55,7 +55,7 @@ int run(std::span<char const* const> arguments) {
 int main(int count, char** arguments) {
   try {
     int const code = zero_config::run({arguments + 1, static_cast<std::size_t>(count - 1)});
-    zero_config::require_printed(std::cout);
+    zero_config::require_printed(std::cout, "zero-config");
     return code;
   } catch (zero::ConfigError const& e) {  // one line a problem
     std::cerr << e.what() << "\n";

@@ -39,10 +39,9 @@ class Bootstrap {
           ": set MASTER_ADDR and MASTER_PORT on every rank, or hand the id over by "
           "Bootstrap::broadcast or Bootstrap::file");
     }
-    int port = *place.master_port < 65535 ? *place.master_port + 1 : *place.master_port - 1;
-    if (auto const own = environment.number("ZERO_NCCL_PORT", 1, 65535)) port = *own;
     Bootstrap result;
-    result.address_ = *place.master_address + ":" + std::to_string(port);
+    result.address_ =
+        *place.master_address + ":" + std::to_string(port_beside(environment, *place.master_port));
     return result;
   }
 

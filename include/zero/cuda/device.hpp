@@ -2,8 +2,9 @@
 #pragma once
 // A GPU as a device.
 
+#include <zero/cuda/range.hpp>
 #include <zero/cuda/stream.hpp>
-#include <zero/device/device.hpp>
+#include <zero/device/range.hpp>
 
 #include <memory>
 
@@ -26,6 +27,7 @@ class Device {
   using Stream = cuda::Stream;                ///< runs work in order, later than enqueued
   using Event = cuda::Event;                  ///< orders streams
   using Buffer = cuda::Buffer;                ///< owner of GPU memory
+  using Range = cuda::Range;                  ///< names work for profilers
 
   /// @param ordinal of the GPU, as CUDA counts those that this process sees
   /// @throws InvalidArgument when there is no such GPU; Failure
@@ -85,13 +87,14 @@ class Device {
   std::shared_ptr<HostWorkers> workers_;
 };
 
-static_assert(zero::Device<Device>);
+static_assert(zero::Device<Device> && NamesRanges<Device>);
 
 /// A device whose work is kernels: what cuda/*.cuh offers is for all of these, so that a test's
 /// device, which delays or counts, runs the same kernels. Not the host's memory beside one, whose
 /// streams are the same.
 template <class D>
-concept RunsKernels = zero::Device<D> && !D::host_memory && requires(typename D::Stream & stream) {
+concept RunsKernels =
+    zero::HasWorkspace<D> && !D::host_memory && requires(typename D::Stream & stream) {
   { stream.native() } -> std::same_as<cudaStream_t>;
   { stream.workspace(Index{}) } -> std::same_as<std::byte*>;
   { stream.ordinal() } -> std::same_as<int>;

@@ -34,6 +34,8 @@ struct SquaresWorkspace {
   double sums[squares_sums];      // of groups, or of tiles
 };
 
+static_assert(sizeof(SquaresWorkspace) <= Stream::workspace_bytes);
+
 /// sum + x^2. The square is exact, so that the fused operation rounds as the sum alone would.
 template <class T>
 __device__ double plus_square(double sum, T x) {

@@ -59,6 +59,8 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 class Stream {
  public:
   using Event = cuda::Event;  ///< what it records and waits for
+  /// What the kernels of one stream need: sums of 4096 tiles, and a count. Checked where they are.
+  static constexpr Index workspace_bytes = Index{265} * 256;
 
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
   /// @param watchers are looked at whenever the host waits for this stream
@@ -78,6 +80,7 @@ class Stream {
         handle_(std::exchange(other.handle_, nullptr)),
         failed_(other.failed_),
         workspace_(std::move(other.workspace_)),
+        workspace_address_(std::exchange(other.workspace_address_, nullptr)),
         workspace_bytes_(other.workspace_bytes_),
         tasks_(std::move(other.tasks_)),
         workers_(std::move(other.workers_)) {}
@@ -88,6 +91,7 @@ class Stream {
     std::swap(handle_, other.handle_);
     std::swap(failed_, other.failed_);
     std::swap(workspace_, other.workspace_);
+    std::swap(workspace_address_, other.workspace_address_);
     std::swap(workspace_bytes_, other.workspace_bytes_);
     std::swap(tasks_, other.tasks_);
     std::swap(workers_, other.workers_);
@@ -153,21 +157,33 @@ class Stream {
   cudaStream_t native() const { return handle_; }   ///< for kernels; stays this object's
   int ordinal() const { return pool_->ordinal(); }  ///< of its GPU, as CUDA counts them
 
+  /// Gives it memory of this GPU for its kernels, in place of memory of its own.
+  /// @param address of memory that outlives its work, aligned to 256 bytes
+  /// @param bytes as many as it will ever be asked for, workspace_bytes for all kernels here
+  /// @throws InvalidArgument where it has a workspace; Failure
+  void use_workspace(std::byte* address, Index bytes) {
+    if (workspace_bytes_ > 0) {
+      throw InvalidArgument("stream: it has a workspace of " + std::to_string(workspace_bytes_) +
+                            " bytes already");
+    }
+    cuda::check(cudaMemsetAsync(address, 0, at(bytes), handle_), "cudaMemsetAsync");
+    workspace_address_ = address;
+    workspace_bytes_ = bytes;
+  }
   /// Memory for kernels of this stream alone. Zeros at first; a kernel leaves as zeros what the
-  /// next one needs so. Allocated by the first call, under "stream workspace"; a later one may not
-  /// ask for more.
-  /// @throws OutOfMemory; InvalidArgument for more bytes than before
+  /// next one needs so. Where it was given none it is allocated by the first call, under "stream
+  /// workspace"; a later one may not ask for more.
+  /// @throws OutOfMemory; InvalidArgument for more bytes than it has
   std::byte* workspace(Index bytes) {
     if (workspace_bytes_ == 0) {
       workspace_ = Buffer(bytes, "stream workspace", pool_);
-      cuda::check(cudaMemsetAsync(workspace_.address(), 0, at(bytes), handle_), "cudaMemsetAsync");
-      workspace_bytes_ = bytes;
+      use_workspace(workspace_.address(), bytes);
     }
     if (bytes > workspace_bytes_) {
       throw InvalidArgument("stream: a workspace of " + std::to_string(bytes) + " bytes; it has " +
                             std::to_string(workspace_bytes_));
     }
-    return workspace_.address();
+    return workspace_address_;
   }
 
  private:
@@ -190,7 +206,8 @@ class Stream {
   std::shared_ptr<Watchers> watchers_;
   cudaStream_t handle_ = nullptr;
   cudaError_t failed_ = cudaSuccess;
-  Buffer workspace_;
+  Buffer workspace_;                    // where it was given none
+  std::byte* workspace_address_ = nullptr;
   Index workspace_bytes_ = 0;
   std::unique_ptr<HostTasks> tasks_;  // where there were any
   std::shared_ptr<HostWorkers> workers_;

@@ -53,6 +53,21 @@ concept Device = requires(D& device, Index bytes, std::string_view kind) {
   { device.ledger() } -> std::same_as<Ledger&>;
 };
 
+/// A device whose work needs memory of its own beside what it is given, on each stream that runs
+/// it: S::workspace_bytes bytes. stream.use_workspace(address, bytes) gives a stream that memory
+/// once, before there is such work; it is this device's, aligned to 256, and outlives the work.
+template <class D>
+concept HasWorkspace = Device<D> && requires(typename D::Stream& stream, std::byte* address) {
+  { D::Stream::workspace_bytes } -> std::convertible_to<Index>;
+  stream.use_workspace(address, Index{D::Stream::workspace_bytes});
+};
+
+/// Bytes that a stream's work needs beside what it is given; 0 where it needs none.
+template <Device D>
+inline constexpr Index workspace_bytes = 0;
+template <HasWorkspace D>
+inline constexpr Index workspace_bytes<D> = D::Stream::workspace_bytes;
+
 /// A device whose work is C++ that runs on the host: stream.enqueue(f) runs f() in the stream's
 /// order, and inside that f, and only there, D::resolve(address) is an address that can be
 /// dereferenced.

@@ -222,4 +222,14 @@ inline std::optional<Place> find_place(Environment const& environment) {
   return place;
 }
 
+/// The port at which ranks meet of themselves beside a launcher's: ZERO_NCCL_PORT where it is set,
+/// else the one after MASTER_PORT, which torchrun's agent may hold itself.
+/// @param environment that may say another
+/// @param master_port MASTER_PORT
+/// @throws InvalidArgument where ZERO_NCCL_PORT is no port
+inline int port_beside(Environment const& environment, int master_port) {
+  int const beside = master_port < 65535 ? master_port + 1 : master_port - 1;
+  return environment.number("ZERO_NCCL_PORT", 1, 65535).value_or(beside);
+}
+
 }  // namespace zero

@@ -31,6 +31,7 @@ class Clip {
   template <class LearningRate>
   void operator()(Gradients<X>& gradients, Index micro_batches, LearningRate const& learning_rate) {
     PhaseTimer const timer(context_.seconds.clip);
+    [[maybe_unused]] typename X::Range const range("clip", "");
     auto& stream = context_.compute;
     Index const world = context_.world();
     context_.issued[0].add(micro_batches);

@@ -9,6 +9,7 @@
 #include <zero/core/hash.hpp>
 #include <zero/core/version.hpp>
 #include <zero/device/flatten.hpp>
+#include <zero/device/range.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -33,6 +34,7 @@ class Context : Requirements<C, P> {
   using Parameter = typename P::Precision::Parameter;           ///< type on device and wire
   using Gradient = typename P::Precision::Gradient;             ///< type on device and wire
   using State = typename P::State::Type;                        ///< of the optimizer's numbers
+  using Range = RangeOf<Device>;                                ///< names what is enqueued
   static constexpr bool has_master = P::Precision::has_master;  ///< float weights behind them
   /// Master weights are the parameters and the 16 bits below.
   static constexpr bool splits_master = zero::splits_master<typename P::Precision>;
@@ -63,7 +65,7 @@ class Context : Requirements<C, P> {
         shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
-        plan(layout, shares, timeline),
+        plan(layout, shares, timeline, workspace_bytes<Device>),
         communicator(std::move(ranks)),
         compute(device().stream()),
         gathering(device().stream()),
@@ -73,6 +75,11 @@ class Context : Requirements<C, P> {
         tiers(device(), layout, shares, plan.tiers, communicator.rank()),
         extra_parameters(device()),
         extra_gradients(device()) {
+    if constexpr (HasWorkspace<Device>) {
+      auto workspace = tables[tables.size() - 1].template on<std::byte>(compute);
+      View<std::byte, Device> const all = workspace.view();
+      compute.use_workspace(all.address(), all.size());
+    }
     compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
     Decision first{};
@@ -155,7 +162,9 @@ class Context : Requirements<C, P> {
   Slot<Device>& norms() { return tables[4 + layout.size()]; }
 
   /// Sums of squares by unit, [units, 4]; only where Shares::mixes().
-  Slot<Device>& unit_records() { return tables[tables.size() - 1]; }
+  Slot<Device>& unit_records() {
+    return tables[4 + layout.size() + Index{shares.facts().has_trust_ratio}];
+  }
 
   /// The place of a collective, and its entry in the hash of this step's collectives. A channel has
   /// a hash of its own: how the channels' collectives interleave may differ between ranks.

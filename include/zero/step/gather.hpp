@@ -38,6 +38,7 @@ class Gather {
     }
     std::fill(user_.begin(), user_.end(), -1);
     held_.clear();
+    ranges_.end();
     next_ = 0;
     visits_ = visits;
   }
@@ -122,6 +123,7 @@ class Gather {
   void launch(Group<C>& group) {
     group.end();
     held_.clear();
+    ranges_.end();
   }
 
   /// @param next the unit after this one, or -1
@@ -129,6 +131,7 @@ class Gather {
     if constexpr (X::Sharding::shards_parameters) {
       Layout const& layout = context_.layout;
       Index const trainable = layout[u].trainable;
+      ranges_.begin("gather", layout[u].name);
       // Slices from below the device are brought to their places in the slot.
       constexpr bool below = X::Sharding::parameter_tier != Tier::device;
       if constexpr (below) context_.tiers.fetch(u, slot, next);
@@ -158,6 +161,7 @@ class Gather {
   std::vector<Now> now_;
   std::vector<int> user_;
   std::vector<Claim<Parameter, D>> held_;
+  [[no_unique_address]] OpenRanges<D> ranges_;
   int next_ = 0;
   int visits_ = 0;
 };

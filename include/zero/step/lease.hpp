@@ -32,14 +32,16 @@ class ParameterLease {
   using D = typename X::Device;             ///< of this rank
   using Parameter = typename X::Parameter;  ///< element type
 
-  /// Opens visit `visit` of unit u, -1 outside the schedule; `pass` outlives it.
-  ParameterLease(Pass& pass, int u, int visit)
+  /// Opens visit `visit` of unit u, -1 outside the schedule; `pass` outlives it, and the range ends
+  /// with it.
+  ParameterLease(Pass& pass, int u, int visit, RangeOf<D> range = {})
       : pass_(&pass),
         unit_(u),
         visit_(visit),
         slot_(&pass.gather().open(visit, u)),
         claim_(slot_->template on<Parameter>(pass.stream())),
-        unwinding_(std::uncaught_exceptions()) {
+        unwinding_(std::uncaught_exceptions()),
+        range_(std::move(range)) {
     pass.lease_begins();
   }
   ParameterLease(ParameterLease&&) noexcept = default;  ///< Takes over the visit.
@@ -53,6 +55,7 @@ class ParameterLease {
   void end() noexcept {
     Pass* const pass = pass_.release();
     if (pass == nullptr) return;
+    range_ = {};
     claim_.end();
     pass->gather().close(visit_, unit_, *slot_);
     pass->lease_ends();
@@ -98,6 +101,7 @@ class ParameterLease {
   Slot<D>* slot_;
   Claim<Parameter, D> claim_;
   int unwinding_;
+  [[no_unique_address]] RangeOf<D> range_;
 };
 
 /// Views of a model's own buffers: a contiguous range of View<T, D>.
@@ -121,7 +125,11 @@ class GradientLease {
   /// Opens visit `visit` of unit u, -1 outside the schedule; `pass` outlives it. With `overwrite`
   /// the model writes every element of the unit's trainable tensors where first() says so.
   GradientLease(Pass& pass, int u, int visit, bool overwrite)
-      : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
+      : pass_(&pass),
+        unit_(u),
+        visit_(visit),
+        unwinding_(std::uncaught_exceptions()),
+        range_("backward", pass.context().layout[u].name) {
     if (elements() > 0) {
       first_ = pass.reduce().first_visit(u);
       claim_ = pass.reduce().open(u, overwrite).template on<Gradient>(pass.stream());
@@ -134,7 +142,11 @@ class GradientLease {
   /// @param visit of the schedule, or -1
   template <OwnGradients<D> Own>
   GradientLease(Pass& pass, int u, int visit, Own const& own)
-      : pass_(&pass), unit_(u), visit_(visit), unwinding_(std::uncaught_exceptions()) {
+      : pass_(&pass),
+        unit_(u),
+        visit_(visit),
+        unwinding_(std::uncaught_exceptions()),
+        range_("backward", pass.context().layout[u].name) {
     using T = std::remove_const_t<typename std::ranges::range_value_t<Own>::Element>;
     static_assert(CanFlatten<D, T, Gradient>,
                   "zero: the communicator's device lacks flatten(stream, View<Gradient> to, "
@@ -174,6 +186,7 @@ class GradientLease {
     bool const holds = pass_ != nullptr && elements() > 0;
     Pass* const pass = pass_.release();
     if (pass == nullptr) return;
+    range_ = {};
     claim_.end();
     if (holds) {
       pass->gradients_end(unit_, visit_, [&] {
@@ -210,6 +223,7 @@ class GradientLease {
     using T = std::remove_const_t<typename OwnView::Element>;
     X& context = pass.context();
     bool const first = pass.reduce().first_visit(u);
+    [[maybe_unused]] typename X::Range const range("flatten", context.layout[u].name);
     context.pieces.clear();
     PlacedUnit const& unit = context.layout[u];
     for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
@@ -230,6 +244,7 @@ class GradientLease {
   void const* own_ = nullptr;  // the model's views
   void (*flatten_)(Pass&, int, void const*) = nullptr;
   Claim<Gradient, D> claim_;
+  [[no_unique_address]] RangeOf<D> range_;
 };
 
 /// Both leases of a backward visit: auto [parameters, gradients] = pass.backward(unit). They may

@@ -20,8 +20,9 @@ inline constexpr Index max_exchanged_words = 16;
 /// The buffers of one rank, in bytes of device memory.
 /// Slots: parameters, gradients, accumulators: one a unit. optimizer_state: master weights and
 /// states, two a unit. gather_slots, gradient_slots: as coloured. tables: decision, loss and its
-/// mark, norm records, exchange, then segments, one a unit, and, for trust ratios, the tensors'
-/// norms.
+/// mark, norm records, exchange, then segments, one a unit, and, where there are such, the tensors'
+/// norms for trust ratios, sums of units beside tiers, and what the compute stream's own work
+/// needs.
 struct MemoryPlan {
   PlannedBuffer parameters{"parameters"};      ///< one slot a unit
   PlannedBuffer gradients{"gradients"};        ///< reduced, one slot a unit
@@ -35,8 +36,10 @@ struct MemoryPlan {
 
   MemoryPlan() = default;
   /// Of one rank, from what it owns and when.
+  /// @param workspace of the device's stream: workspace_bytes<Device>
   /// @throws InvalidArgument for bytes beyond 64 bits
-  MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline)
+  MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline,
+             Index workspace = 0)
       : tiers(layout, shares) {
     Facts const& f = shares.facts();
     Index largest = 0;
@@ -64,6 +67,7 @@ struct MemoryPlan {
     if (f.has_trust_ratio)
       tables.add(layout.world() * layout.trained_tensors() * 2 * Index{sizeof(double)});
     if (shares.mixes()) tables.add(layout.size() * norm_record_doubles * Index{sizeof(double)});
+    if (workspace > 0) tables.add(workspace);
   }
 
   /// All buffers, in the order in which they are shown.
@@ -88,14 +92,15 @@ struct MemoryPlan {
 
 /// The plan of one rank, from descriptions alone: needs no device and no communicator, allocates no
 /// model memory.
+/// @param workspace workspace_bytes<Device> of the device that it is for; 0 on the host's
 /// @throws InvalidArgument as validate(units), validate(schedule, units), validate(options)
 inline MemoryPlan plan_memory(Units const& units, Schedule const& schedule, Index world,
-                              Facts const& facts, Options const& options) {
+                              Facts const& facts, Options const& options, Index workspace = 0) {
   validate(options);
   Layout const layout(units, world);
   validate(schedule, units);
   Shares const shares(layout, facts, options);
-  return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options));
+  return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options), workspace);
 }
 
 }  // namespace zero

@@ -47,7 +47,8 @@ class Pass {
   /// The unit's full parameters, for its forward computation, until the lease ends.
   /// @throws what a lease's end could not; InvalidArgument for a unit that does not exist
   [[nodiscard]] ParameterLease<Pass> forward(int unit) {
-    return {*this, unit, advance(unit, Phase::forward)};
+    int const visit = advance(unit, Phase::forward);
+    return {*this, unit, visit, {"forward", context_.layout[unit].name}};
   }
 
   /// The unit's full parameters and the place of its gradients.

@@ -46,6 +46,7 @@ class Publish {
       Index const n = context_.layout[u].trainable;
       if (in_group > 0 && in_group + n > bucket) break;
       in_group += n;
+      ranges_.begin("publish", context_.layout[u].name);
       Index const slice = context_.layout.slice(u);
       auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       communicator_.all_gather(claim.source(context_.layout.slice_begin(u, context_.rank()), slice),
@@ -53,6 +54,7 @@ class Publish {
     }
     group.end();
     held_.clear();
+    ranges_.end();
     return u;
   }
 
@@ -60,6 +62,7 @@ class Publish {
   SlotArray<D>& kept_;
   C communicator_;
   std::vector<Claim<Parameter, D>> held_;
+  [[no_unique_address]] OpenRanges<D> ranges_;
 };
 
 }  // namespace zero

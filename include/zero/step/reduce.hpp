@@ -48,6 +48,7 @@ class Reduce {
     std::fill(busy_.begin(), busy_.end(), char{0});
     held_.clear();
     late_.clear();
+    ranges_.end();
     next_ = 0;
     first_ = first;
     last_ = last;
@@ -172,6 +173,7 @@ class Reduce {
   void reduce_group(Flush const& f) {
     PhaseTimer const timer(context_.seconds.reduce);
     for (int u : f.units) {
+      ranges_.begin("reduce", context_.layout[u].name);
       held_.push_back(units_[at(u)].ready->template on<G>(context_.reducing));
       before(u, held_.back(), first_);
     }
@@ -196,6 +198,7 @@ class Reduce {
       s.ready = nullptr;
       s.ready_extra = false;
     }
+    ranges_.end();
   }
 
   /// Gradients of visits that came after their unit was complete: reduced alone, in order, and
@@ -203,6 +206,7 @@ class Reduce {
   void reduce_late() {
     for (Late const& l : late_) {
       PhaseTimer const timer(context_.seconds.reduce);
+      [[maybe_unused]] typename X::Range const range("reduce", context_.layout[l.u].name);
       held_.push_back(l.slot->template on<G>(context_.reducing));
       bool const joins = context_.shares.accumulates() && context_.shares.boundary() && !sends();
       if (joins) before(l.u, held_.back(), false);
@@ -296,6 +300,7 @@ class Reduce {
   std::vector<Unit> units_;
   std::vector<Claim<G, D>> held_;
   std::vector<Late> late_;
+  [[no_unique_address]] OpenRanges<D> ranges_;
   int next_ = 0;
   bool first_ = true;
   bool last_ = true;

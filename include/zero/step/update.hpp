@@ -63,6 +63,7 @@ void with_update(State& state, Parameters<X>& parameters, Gradients<X>& gradient
 /// Communication: none. Ordering: on the compute stream, after the decision and the measures.
 template <class State, class X>
 void update_unit(State& state, Parameters<X>& parameters, Gradients<X>& gradients, int u) {
+  [[maybe_unused]] typename X::Range const range("update", parameters.context().layout[u].name);
   parameters.move(u, true);
   with_update(state, parameters, gradients, u,
               [&](auto const& of_unit) { update(state.context().compute, of_unit); });
@@ -92,6 +93,7 @@ class Measure {
     Index const row = layout.trained_tensors() * 2;
     Index const first = sharded ? context_.rank() : 0;
     if (row == 0) return;
+    [[maybe_unused]] typename X::Range const range("update", "tensor norms");
     auto sums = context_.norms().template on<double>(stream);
     fill_zero(stream, sums.view(0, world * row));
     if constexpr (below) state.offloaded().measure();
