@@ -12,11 +12,19 @@ passed=0
 failed=0
 
 bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
-  libopenmpi-dev,openmpi-bin libmpich-dev,mpich doxygen python3=python3 'clang-tidy-19|clang-tidy-18|clang-tidy-17|clang-tidy-16' \
+  libopenmpi-dev,openmpi-bin libmpich-dev,mpich doxygen python3=python3 python3-venv 'clang-tidy-19|clang-tidy-18|clang-tidy-17|clang-tidy-16' \
   'libboost-json1.83-dev|libboost-json1.81-dev|libboost-json-dev' libyaml-cpp-dev libxxhash-dev \
   'clang-19,llvm-19,libclang-rt-19-dev|clang-18,llvm-18,libclang-rt-18-dev|clang-17,llvm-17,libclang-rt-17-dev|clang-16,llvm-16,libclang-rt-16-dev' || {
   echo '0 passed, 1 failed'
   exit 1
+}
+# What others read models with, in a Python of its own; a test that misses it is skipped, and says so. torch and transformers are
+# some gigabytes: where they are there, -DZERO_TESTS_PYTHON=... names the Python that has them.
+python=build/python/bin/python
+"$python" -c 'import numpy, safetensors' 2>/dev/null || {
+  mkdir -p build
+  { python3 -m venv build/python && "$python" -m pip install --quiet numpy safetensors; } >build/python.log 2>&1 ||
+    echo "numpy and safetensors cannot be installed, see build/python.log: the tests that need them are skipped"
 }
 for version in 19 18 17 16; do
   command -v "clang++-$version" >/dev/null && clang=clang++-$version && break
@@ -40,6 +48,7 @@ lane() {
     *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
     host) # every header alone: host-bare; and beside MPICH, whichever of them is called mpirun
       case " ${lanes[*]} " in *' host-bare '*) arguments+=(-DZERO_TESTS_HEADERS=OFF) ;; esac
+      arguments+=(-DZERO_TESTS_PYTHON="$PWD/$python")
       command -v mpicxx.openmpi mpirun.openmpi >/dev/null &&
         arguments+=(-DMPI_CXX_COMPILER=mpicxx.openmpi -DMPIEXEC_EXECUTABLE=mpirun.openmpi)
       ;;

@@ -92,7 +92,14 @@ TEST_CASE("what a manifest cannot say is refused, in words") {
             m.units[0].tensors[0].shape = {Index{1} << 40, Index{1} << 40};
           }),
           "2^60");
+  refused(with([](auto& m) {
+            for (auto& t : m.units[0].tensors) t.shape = {Index{1} << 58};  // with two states each
+          }),
+          "more than 2^60 elements, states with them");
+  for (std::string const name : {"", "__metadata__"})
+    refused(with([&](auto& m) { m.units[1].tensors[0].name = name; }), "no name of a tensor");
   refused(with([](auto& m) { m.optimizer.states[0] = "a/b"; }), "'states'");
+  refused(with([](auto& m) { m.optimizer.states[0] = "exp_avg_sq"; }), "stands twice");
   refused(with([](auto& m) { m.loss_scale.scale = 0; }), "'scale'");
   CHECK(error_of([&] {
           zero::manifest_text(

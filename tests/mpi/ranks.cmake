@@ -77,6 +77,12 @@ if(TARGET gpt2) # the lane of another MPI builds no examples: what it can change
     zero_ranks_test("gpt2 as ${world} processes and as threads" 300 ${world}
       ${ZERO_BASH} ${dir}/gpt2_same.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2> ${world})
   endforeach()
+  if(TARGET zero::checkpoint)
+    foreach(stage RANGE 3)
+      zero_ranks_test("gpt2 goes on from a checkpoint at stage ${stage}" 300 3
+        ${ZERO_BASH} ${dir}/gpt2_resume.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2> ${stage})
+    endforeach()
+  endif()
   zero_ranks_test("gpt2 and its launcher" 120 2
     ${ZERO_BASH} ${dir}/gpt2_launcher.sh ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gpt2>)
   zero_ranks_test("gpt2 and signals" 120 2

@@ -174,7 +174,8 @@ inline CheckpointFile file_from(boost::json::value const& value, JsonMembers con
   return file;
 }
 
-/// Names that stand twice, and more files than ranks, are refused.
+/// Names that stand twice, more files than ranks, and more elements than can be counted in bytes,
+/// are refused.
 inline void check(Manifest const& m, JsonMembers const& all) {
   if (std::ssize(m.files) != m.world) {
     all.refuse(std::to_string(m.files.size()) + " files; expected one a rank, " +
@@ -185,9 +186,19 @@ inline void check(Manifest const& m, JsonMembers const& all) {
     if (!names.insert(file.name).second) all.refuse("the file '" + file.name + "' stands twice");
   }
   names.clear();
+  for (std::string const& state : m.optimizer.states) {
+    if (!names.insert(state).second) all.refuse("the state '" + state + "' stands twice");
+  }
+  names.clear();
+  // What the model and each of the optimizer's states have together, so that no sum overflows.
+  Index left = (Index{1} << 60) / (1 + std::ssize(m.optimizer.states));
   for (CheckpointUnit const& unit : m.units) {
     for (CheckpointTensor const& t : unit.tensors) {
       if (!names.insert(t.name).second) all.refuse("the tensor '" + t.name + "' stands twice");
+      if (t.name.empty() || t.name == "__metadata__")
+        all.refuse("'" + t.name + "' is no name of a tensor");
+      left -= std::min(left + 1, *elements_of(t.shape));
+      if (left < 0) all.refuse("the tensors have more than 2^60 elements, states with them");
     }
   }
 }
