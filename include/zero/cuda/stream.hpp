@@ -59,7 +59,8 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 class Stream {
  public:
   using Event = cuda::Event;  ///< what it records and waits for
-  /// What the kernels of one stream need: sums of 4096 tiles, and a count. Checked where they are.
+  /// What the kernels of one stream need: 8,192 sums of tiles and 256 of groups, and a count.
+  /// Checked where they are.
   static constexpr Index workspace_bytes = Index{265} * 256;
 
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
@@ -206,7 +207,7 @@ class Stream {
   std::shared_ptr<Watchers> watchers_;
   cudaStream_t handle_ = nullptr;
   cudaError_t failed_ = cudaSuccess;
-  Buffer workspace_;                    // where it was given none
+  Buffer workspace_;  // where it was given none
   std::byte* workspace_address_ = nullptr;
   Index workspace_bytes_ = 0;
   std::unique_ptr<HostTasks> tasks_;  // where there were any
