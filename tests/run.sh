@@ -13,7 +13,7 @@ failed=0
 
 bash examples/install_packages.sh g++=g++ cmake=cmake ninja=ninja-build nm=binutils doctest-dev libopenblas-dev fortunes \
   libopenmpi-dev,openmpi-bin libmpich-dev,mpich doxygen python3=python3 python3-venv 'clang-tidy-19|clang-tidy-18|clang-tidy-17|clang-tidy-16' \
-  'libboost-json1.83-dev|libboost-json1.81-dev|libboost-json-dev' libyaml-cpp-dev libxxhash-dev \
+  'libboost-json1.83-dev|libboost-json1.81-dev|libboost-json-dev' libyaml-cpp-dev libxxhash-dev liburing-dev \
   'clang-19,llvm-19,libclang-rt-19-dev|clang-18,llvm-18,libclang-rt-18-dev|clang-17,llvm-17,libclang-rt-17-dev|clang-16,llvm-16,libclang-rt-16-dev' || {
   echo '0 passed, 1 failed'
   exit 1

@@ -239,6 +239,12 @@ inline std::vector<Flag> const& all_flags() {
                                [](S& s, zero::MemoryLock v) { s.offload.pin_memory = v; }),
       whole<Index>("--tile", "elements of offloaded state that are updated at once", 1,
                    Index{1} << 40, [](S& s, Index v) { s.offload.tile_elements = v; }),
+      choice<FilesBy>("--files-by",
+                      "what reads and writes state on NVMe; either: io_uring where it can",
+                      {{"either", FilesBy::either},
+                       {"io_uring", FilesBy::io_uring},
+                       {"threads", FilesBy::threads}},
+                      [](S& s, FilesBy v) { s.files_by = v; }),
       file("--text", "FILE", "text to train on, its bytes are tokens; else the fortunes",
            &Settings::text),
       file("--tokens", "FILE.bin", "tokens to train on, in llm.c's format, in place of a text",
@@ -360,10 +366,10 @@ inline void check(Settings const& s) {
     refuse("--offload-optimizer and --offload-parameters need --stage 1, 2 or 3");
   if (s.parameter_tier != zero::Tier::device && s.stage < 3)
     refuse("--offload-parameters needs --stage 3");
-  bool const files = s.optimizer_tier == zero::Tier::nvme || s.parameter_tier == zero::Tier::nvme;
   bool const folder = !s.offload.nvme_path.empty() ||
                       (s.configured && !s.configured->options.offload.nvme_path.empty());
-  if (files && !folder) refuse("offload to nvme wants --nvme-path");
+  if (s.has_files() && !folder) refuse("offload to nvme wants --nvme-path");
+  if (!s.has_files() && s.files_by != FilesBy::either) refuse("--files-by is for state on NVMe");
   bool const adam = s.configured
                         ? std::holds_alternative<zero::AdamW>(s.configured->optimizer) ||
                               std::holds_alternative<zero::Adam>(s.configured->optimizer)

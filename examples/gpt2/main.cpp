@@ -10,6 +10,7 @@
 #include <gpt2/checkpoints.hpp>
 #include <gpt2/config_file.hpp>
 #include <gpt2/corpus.hpp>
+#include <gpt2/files.hpp>
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
@@ -140,14 +141,16 @@ void print_plan(Settings const& s) {
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
             << name_of(s.precision) << ", "
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
-            << memory_table(memory_plans(s), s.stage) << tiers_text(memory_plans(s)[at(s.stage)])
+            << memory_table(memory_plans(s), s.stage)
+            << tiers_text(memory_plans(s)[at(s.stage)], s.ranks_here ? 1 : s.ranks,
+                          s.ranks_here.value_or(s.ranks))
             << "besides, the model's activations: " << zero::human_bytes(activations)
             << " a rank\nplanned to send: " << zero::grouped_text(planned_wire_elements(s))
             << " elements a step and rank\n\n"
             << std::flush;
 }
 
-void print_outcome(Outcome const& o) {
+void print_outcome(Outcome const& o, Settings const& s) {
   if (o.stopped_by != 0) {
     std::cout << "\nstopped after step " << zero::grouped_text(o.steps) << " by "
               << (o.stopped_by == SIGINT ? "SIGINT" : "SIGTERM") << "\n\n";
@@ -162,7 +165,8 @@ void print_outcome(Outcome const& o) {
               ? std::string()
               : "below the device " + zero::grouped_text(o.host_bytes) + " bytes of host memory, " +
                     zero::grouped_text(o.locked_bytes) + " of them locked, and " +
-                    zero::grouped_text(o.nvme_bytes) + " bytes in files\n")
+                    zero::grouped_text(o.nvme_bytes) + " bytes in files" +
+                    (s.has_files() ? " by " + transfers_name(s) : "") + "\n")
       << "sent " << zero::grouped_text(o.wire_elements_per_step) << " elements a step and rank, "
       << zero::human_count(o.tokens_per_s.value_or(0)) << " tokens/s, parameters "
       << zero::hexadecimal_text(o.parameters_hash) << "\n";
@@ -191,6 +195,7 @@ int run(std::span<char const* const> arguments) {
       check(settings);
     }
     check_machine(settings);
+    take_transfers(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";
     return 2;
@@ -208,7 +213,7 @@ int run(std::span<char const* const> arguments) {
   zero::StopSignal const stop;
   Outcome const outcome = train_at_stage(settings, corpus, metrics ? &*metrics : nullptr, stop);
   if (!speaks) return 0;
-  print_outcome(outcome);
+  print_outcome(outcome, settings);
   if (settings.json) std::cout << json_text(outcome, settings) << "\n";
   return 0;
 }

@@ -97,7 +97,8 @@ inline zero::MemoryTable memory_table(std::array<zero::MemoryPlan, 4> const& pla
 }
 
 /// What lies below the device, where anything does.
-inline std::string tiers_text(zero::MemoryPlan const& plan) {
+/// @param of_process,of_host ranks of each
+inline std::string tiers_text(zero::MemoryPlan const& plan, int of_process, int of_host) {
   zero::TierPlan const& tiers = plan.tiers;
   if (tiers.host_bytes() == 0) return {};
   zero::MemoryTable table{.title = "below the device, a rank", .columns = {"planned"}, .rows = {}};
@@ -106,6 +107,7 @@ inline std::string tiers_text(zero::MemoryPlan const& plan) {
   std::string text = table.text();
   if (tiers.nvme_bytes() > 0)
     text += "in files: " + zero::human_bytes(tiers.nvme_bytes()) + " a rank\n";
+  if (tiers.locked_bytes() > 0) text += tiers.locked_text(of_process, of_host) + "\n";
   return text;
 }
 

@@ -63,6 +63,13 @@ struct LossScaleSettings {
   std::optional<Index> hysteresis{};
 };
 
+/// What makes transfers between host memory and files.
+enum class FilesBy {
+  either,  ///< io_uring where the kernel gives it, else threads
+  io_uring,
+  threads
+};
+
 enum class OptimizerName { adamw, adam, lamb, lion, adagrad, sgd };
 
 /// What a DeepSpeed configuration decides in place of flags.
@@ -98,6 +105,7 @@ struct Settings {
   zero::Tier optimizer_tier = zero::Tier::device;  ///< of optimizer state
   zero::Tier parameter_tier = zero::Tier::device;  ///< of parameters, at stage 3
   zero::OffloadOptions offload{};                  ///< of what lies below the device
+  FilesBy files_by = FilesBy::either;              ///< what reads and writes its files
   std::string text{};                              ///< file to train on; empty: the fortunes
   std::string tokens{};                            ///< file of tokens, in place of a text
   std::string metrics{};                           ///< file for a row a step; empty: none
@@ -120,6 +128,9 @@ struct Settings {
   /// Steps that this run makes.
   bool offloads() const {
     return optimizer_tier != zero::Tier::device || parameter_tier != zero::Tier::device;
+  }
+  bool has_files() const {
+    return optimizer_tier == zero::Tier::nvme || parameter_tier == zero::Tier::nvme;
   }
   Index last_step() const { return stop_after.value_or(steps); }
   Index warm_up() const { return rate.warmup.value_or(steps / 10); }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Hides CUDA and Boost for the preset host-bare, from #include and __has_include as from find_package: the compiler's own include
+# Hides CUDA, Boost and liburing for the preset host-bare, from #include and __has_include as from find_package: the compiler's own include
 # folders are replaced by folders of links that lack them. Read right after project().
 foreach(package IN ITEMS Boost CUDAToolkit CUDA NCCL)
   set(CMAKE_DISABLE_FIND_PACKAGE_${package} ON)
@@ -25,7 +25,7 @@ foreach(folder IN LISTS folders)
     file(REMOVE_RECURSE ${links})
     file(MAKE_DIRECTORY ${links})
     file(GLOB entries RELATIVE ${folder} ${folder}/*)
-    list(FILTER entries EXCLUDE REGEX "^(boost|cuda|cub$|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|nvtx|thrust)")
+    list(FILTER entries EXCLUDE REGEX "^(boost|cuda|cub$|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|nvtx|thrust|liburing)")
     foreach(entry IN LISTS entries)
       file(CREATE_LINK ${folder}/${entry} ${links}/${entry} SYMBOLIC)
     endforeach()
@@ -40,8 +40,8 @@ set(CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES ${folders})
 
 file(WRITE ${CMAKE_BINARY_DIR}/visible/check.cpp [[
 #include <vector>
-#if __has_include(<boost/version.hpp>) || __has_include(<cuda.h>) || __has_include(<cuda_runtime.h>) || __has_include(<nccl.h>)
-#error "CUDA or Boost is still visible"
+#if __has_include(<boost/version.hpp>) || __has_include(<cuda.h>) || __has_include(<cuda_runtime.h>) || __has_include(<nccl.h>) || __has_include(<liburing.h>)
+#error "CUDA, Boost or liburing is still visible"
 #endif
 ]])
 separate_arguments(command UNIX_COMMAND "${CMAKE_CXX_FLAGS}")

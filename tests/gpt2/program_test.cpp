@@ -170,7 +170,8 @@ TEST_CASE(
   for (std::string const tiers :
        {"--offload-optimizer host", "--offload-optimizer host --offload-parameters host",
         "--offload-optimizer nvme --offload-parameters nvme --tile 3000",
-        "--offload-parameters host", "--offload-optimizer nvme --offload-parameters host"}) {
+        "--offload-optimizer nvme --tile 3000 --files-by threads", "--offload-parameters host",
+        "--offload-optimizer nvme --offload-parameters host"}) {
     Result const r = run(folder, flags + nvme + tiers);
     INFO(tiers << r.err << r.last_line());
     REQUIRE(r.status == 0);
@@ -189,6 +190,7 @@ TEST_CASE(
        {std::pair("--stage 0 --offload-optimizer host", "need --stage 1, 2 or 3"),
         std::pair("--stage 2 --offload-parameters host", "needs --stage 3"),
         std::pair("--offload-optimizer nvme", "wants --nvme-path"),
+        std::pair("--offload-optimizer host --files-by threads", "is for state on NVMe"),
         std::pair("--offload-optimizer host --optimizer lion", "AdamW and Adam alone")}) {
     Result const r = run(folder, small(folder) + wrong);
     CHECK(r.status == 2);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh find_package|find_package_mpi|find_package_config|find_package_checkpoint|find_package_cuda|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
+# run.sh find_package|find_package_mpi|find_package_config|find_package_checkpoint|find_package_cuda|find_package_uring|archive|add_subdirectory|FetchContent SOURCE_DIR BUILD_DIR
 # Builds and runs a consumer's project: on an installed copy of the library, on the archive that cpack makes, on its sources, or on
 # sources that CMake fetches (an archive on this disk: nothing needs a network).
 set -euo pipefail
@@ -25,7 +25,7 @@ installed() { # everything that belongs into PREFIX is there, and nothing there 
 }
 
 case $way in
-  find_package | find_package_mpi | find_package_config | find_package_checkpoint | find_package_cuda)
+  find_package | find_package_mpi | find_package_config | find_package_checkpoint | find_package_cuda | find_package_uring)
     cmake --install "$build_dir" --prefix "$dir/prefix" >"$dir/log"
     installed
     uses='find_package(zero 0.1 REQUIRED)'
@@ -101,6 +101,21 @@ if [ "$way" = find_package_cuda ]; then
   for header in "$source_dir"/include/zero/cuda/*; do
     [ -f "$dir/prefix/include/zero/cuda/$(basename "$header")" ] || { echo "$header is not installed"; exit 1; }
   done
+fi
+if [ "$way" = find_package_uring ]; then
+  uses='find_package(zero 0.1 REQUIRED COMPONENTS uring)'
+  { sed 's|#include <zero/zero.hpp>|&\n#include <zero/tier/uring.hpp>|' "$(dirname "$0")/consumer.cpp"
+    cat <<'CPP'
+#include <cstdlib>
+// Links liburing: a ring, or threads where this kernel gives none.
+static bool const named = [] {
+  bool const ring = zero::UringTransfers::refusal().empty();
+  if (zero::uring_or_threads({})->name() == std::string(ring ? "io_uring" : "threads")) return true;
+  std::abort();
+}();
+CPP
+  } >"$dir/consumer.cpp"
+  library=zero::uring
 fi
 
 # configures USES: the consumer's project with these lines

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -65,7 +66,10 @@ TEST_CASE("reads and writes that stop early, or are interrupted, are continued t
   io_faults.piece = 4096;
   CHECK(difference(train_mixed(in_files()), expected) == "");
   io_faults.interrupts = 3;
-  CHECK(difference(train_mixed(in_files()), expected) == "");
+  for (int refusal : {EINTR, EAGAIN}) {
+    io_faults.refusal = refusal;
+    CHECK(difference(train_mixed(in_files()), expected) == "");
+  }
 }
 
 TEST_CASE("seconds of latency change no bit") {
@@ -222,6 +226,39 @@ TEST_CASE("V02: a disk that is full is refused where the file is made, on every 
     ::umount(path.c_str());
   }
   fs::remove(path);
+}
+
+TEST_CASE("a small filesystem on a loop device is refused where it is full, and trains with room") {
+  Undisturbed const after;
+  std::string const path = folder() + "/loop";
+  std::string const image = folder() + "/image";
+  fs::create_directories(path);
+  std::string const quiet = " >/dev/null 2>&1";
+  std::ofstream(image) << std::string(8 << 20, '\0');
+  bool const made =
+      std::system(("mkfs.ext4 -q -F '" + image + "'" + quiet).c_str()) == 0 &&
+      std::system(("mount -o loop '" + image + "' '" + path + "'" + quiet).c_str()) == 0;
+  if (made) {
+    Setup setup = in_files();
+    setup.options.offload.nvme_path = path;
+    fs::remove(path + "/lost+found");
+    {
+      std::ofstream filler(path + "/filler");
+      while (filler << std::string(4096, 'x') << std::flush) {
+      }
+    }
+    std::string const said = failure(setup);
+    CHECK_MESSAGE(has(said, "cannot reserve '" + path + "/zero_"), said);
+    CHECK_MESSAGE(has(said, ", wrote 0, free 0: No space left on device (errno 28)"), said);
+    fs::remove(path + "/filler");
+    CHECK(difference(train_mixed(setup), undisturbed()) == "");
+    CHECK(entries(path) == 0);
+    CHECK(::umount(path.c_str()) == 0);
+  } else {
+    MESSAGE("this machine mounts no image on a loop device for this user: left out");
+  }
+  fs::remove(path);
+  fs::remove(image);
 }
 
 TEST_CASE("V03: any number of buffers from three on trains, fewer are refused at the start") {

@@ -3,6 +3,7 @@
 #include <zero/core/error.hpp>
 #include <zero/device/host.hpp>
 #include <zero/tier/host_side.hpp>
+#include <zero/tier/tier_plan.hpp>
 
 #include <doctest/doctest.h>
 #include <support/death.hpp>
@@ -10,6 +11,7 @@
 #include <tier/run.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -100,6 +102,35 @@ TEST_CASE("locked memory is what was asked for, to the byte") {
   }
   CHECK(side.locked().bytes() == 0);
   CHECK(side.locked().peak_bytes() == 5000);
+}
+
+TEST_CASE("plan and ledgers tell locked bytes of a rank, and of a process and a host with them") {
+  Setup setup{.place = {3, Tier::host, Tier::host}, .world = 3};
+  setup.options.offload.pin_memory = zero::MemoryLock::required;
+  Index of_process = 0;
+  setup.after_step = [&](int rank, int, Index) {
+    if (rank == 0) of_process = std::max(of_process, zero::locked_in_process().load());
+  };
+  Outcome const outcome = train_mixed(setup);
+  Index sum = 0;
+  for (Numbers const& n : outcome.ranks) {
+    CHECK(n.locked.planned == n.host.planned);
+    CHECK(n.locked.peak == n.locked.planned);
+    CHECK(n.locked.now == n.locked.planned);
+    sum += n.locked.peak;
+  }
+  CHECK(of_process == sum);
+  CHECK(zero::locked_in_process() == 0);  // the trainers are gone
+  setup.options.offload.pin_memory = zero::MemoryLock::none;
+  CHECK(train_mixed(setup).ranks[0].locked.planned == 0);
+
+  zero::TierPlan plan;
+  plan.staging.add(1000);
+  CHECK(plan.locked_text(1, 8) ==
+        "locked: 0 bytes a rank, 0 bytes a process of 1 rank, 0 bytes a host of 8 ranks");
+  plan.locks = true;
+  CHECK(plan.locked_text(2, 8) ==
+        "locked: 1000 bytes a rank, 2000 bytes a process of 2 ranks, 8000 bytes a host of 8 ranks");
 }
 
 #if !ZERO_TESTS_SANITIZED  // a sanitizer makes mlock do nothing, and succeed

@@ -80,3 +80,23 @@ TEST_CASE("every row of the table has the bits of stage 0 on the device") {
     }
   }
 }
+
+TEST_CASE("every optimizer with a part of its state on the device, and a part below it: the bits") {
+  for (Pair const& pair : all_pairs()) {
+    if (pair.place.optimizer == Tier::device) continue;
+    for (double ratio : {0.3, 0.7}) {
+      Setup setup{.place = pair.place, .world = 2, .bad_step = 1};
+      setup.options.offload.ratio = ratio;
+      setup.options.offload.tile_elements = 100;
+      CAPTURE(pair.optimizer);
+      CAPTURE(pair.storage);
+      CAPTURE(pair.place.stage);
+      CAPTURE(static_cast<int>(pair.place.optimizer));
+      CAPTURE(ratio);
+      Outcome const outcome = pair.offloaded(setup);
+      CHECK(difference(outcome, pair.reference(setup)) == "");
+      CHECK(fault(outcome) == "");
+      for (Numbers const& n : outcome.ranks) CHECK(n.state_bytes > 0);
+    }
+  }
+}

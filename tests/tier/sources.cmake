@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-set(sources run.cpp io_faults.cpp)
+set(sources run.cpp io_faults.cpp by_threads.cpp)
 set(tier_parts product floats hostile_late hostile_guarded)
 foreach(part IN LISTS tier_parts)
   string(REGEX REPLACE "_.*" "" file ${part})

@@ -8,6 +8,7 @@
 #include <zero/step/trainer.hpp>
 
 #include <cases/given_gradients.hpp>
+#include <tier/io_faults.hpp>
 #include <tier/run.hpp>
 
 #include <limits>
@@ -88,6 +89,8 @@ Outcome train(Setup const& setup, O const& optimizer) {
   outcome.parameters.resize(at(setup.world));
   zero::Options options = setup.options;
   if (options.offload.nvme_path.empty()) options.offload.nvme_path = folder();
+  if (options.offload.transfers == nullptr)
+    options.offload.transfers = transfers_for(options.offload);
   zero::launch<zero::ThreadsOn<D>>(setup.world, [&](zero::ThreadCommunicator<D> ranks) {
     int const rank = ranks.rank();
     zero::CollectiveLog log;
@@ -136,7 +139,7 @@ Outcome train(Setup const& setup, O const& optimizer) {
       zero::TierPlan const& plan = trainer.plan().tiers;
       numbers.host = bytes_of(context.tiers.memory().ledger(), plan.host_bytes());
       numbers.nvme = bytes_of(context.tiers.files(), plan.nvme_bytes());
-      numbers.locked = bytes_of(context.tiers.memory().locked(), plan.host_bytes());
+      numbers.locked = bytes_of(context.tiers.memory().locked(), plan.locked_bytes());
     }
   });
   return outcome;

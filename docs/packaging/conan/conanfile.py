@@ -27,7 +27,8 @@ class Zero(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for option in ("ZERO_BUILD_TESTS", "ZERO_BUILD_EXAMPLES", "ZERO_BUILD_BENCH", "ZERO_MPI", "ZERO_JSON"):
+        for option in ("ZERO_BUILD_TESTS", "ZERO_BUILD_EXAMPLES", "ZERO_BUILD_BENCH", "ZERO_MPI", "ZERO_JSON",
+                       "ZERO_URING"):
             toolchain.cache_variables[option] = False
         toolchain.generate()
 

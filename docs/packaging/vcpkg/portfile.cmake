@@ -10,6 +10,7 @@ vcpkg_cmake_configure(
           -DZERO_BUILD_EXAMPLES=OFF
           -DZERO_BUILD_BENCH=OFF
           -DZERO_JSON=OFF
+          -DZERO_URING=OFF
           -DZERO_REQUIRE_ALL=ON)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/zero)

@@ -40,12 +40,6 @@ class OptimizerState {
                             std::string(HasTrustRatio<O> ? "without" : "with") +
                             " trust ratios, and this one is not");
     }
-    if (HasTrustRatio<O> && context.shares.mixes()) {
-      throw InvalidArgument(
-          "OptimizerState: OffloadOptions::ratio is " +
-          std::to_string(context.options.offload.ratio) +
-          "; an optimizer with trust ratios needs norms of all tensors in one memory, 1");
-    }
     if (context.shares.facts().num_states != O::num_states) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer of " +
                             std::to_string(context.shares.facts().num_states) +

@@ -96,7 +96,10 @@ class Measure {
     [[maybe_unused]] typename X::Range const range("update", "tensor norms");
     auto sums = context_.norms().template on<double>(stream);
     fill_zero(stream, sums.view(0, world * row));
-    if constexpr (below) state.offloaded().measure();
+    if constexpr (below) {  // whole units: entries of the others are this loop's
+      state.offloaded().measure();
+      context_.tiers.bring_up_norms(stream, sums.view(first * row, row), first);
+    }
     for (int u = 0; u < layout.size(); ++u) {
       NormSlices const slices{first, sharded ? 1 : world, layout.slice(u),
                               layout.trained_tensors()};
@@ -105,7 +108,6 @@ class Measure {
         measure_norms(stream, update, sums.view(0, world * row), slices);
       });
     }
-    if constexpr (below) context_.tiers.bring_up_norms(stream, sums.view(first * row, row), first);
     if constexpr (sharded) {
       if (!context_.shares.alone())
         communicator_.all_gather(sums.source(first * row, row), sums.target(0, world * row),

@@ -8,6 +8,7 @@
 #include <zero/tier/block_plan.hpp>
 #include <zero/tier/host_side.hpp>
 #include <zero/tier/storage_file.hpp>
+#include <zero/tier/transfers.hpp>
 
 #include <memory>
 #include <optional>
@@ -45,20 +46,18 @@ class BlockRing {
       stream_.synchronize();
     } catch (...) {  // whoever wanted to know has asked before
     }
-    for (RingSlot& slot : slots_) transfers_->wait(slot.transfer);
+    for (RingSlot& slot : slots_) wait(slot);
   }
 
   typename D::Stream& stream() { return stream_; }
 
   /// The slot, counted in the ring, that is given to a block: one that has it already, else the one
-  /// that was taken longest ago.
+  /// that was given away longest ago. A block that is used keeps its turn, so that one that is
+  /// expected, and was given its slot later, is not lost to the next one that is expected.
   Index take(Index block) {
     std::size_t oldest = 0;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i].given_to == block) {
-        oldest = i;
-        break;
-      }
+      if (slots_[i].given_to == block) return static_cast<Index>(i);
       if (slots_[i].taken < slots_[oldest].taken) oldest = i;
     }
     slots_[oldest].given_to = block;
@@ -66,63 +65,75 @@ class BlockRing {
     return static_cast<Index>(oldest);
   }
 
-  /// In the stream's order: the slot holds the block, or soon will. @param memory the slot's
+  /// In the stream's order: the slot holds the block, or soon will. What the slot held goes to the
+  /// file first, for which nobody waits.
+  /// @param memory the slot's
   void load(Index i, Index block, std::byte* memory, bool reads, bool waits) {
     RingSlot& slot = slots_[at(i)];
     if (slot.holds != block) {
-      settle(slot);
+      if (slot.reading) settle(slot);
       slot.holds = block;
-      if (reads) start(slot, block, memory, false);
+      if (reads) read(slot, memory);
     }
     if (waits) settle(slot);
   }
   /// In the stream's order: the block goes from its slot to the file.
-  void store(Index i, Index block, std::byte* memory) {
+  void store(Index i, std::byte* memory) {
     RingSlot& slot = slots_[at(i)];
     settle(slot);
-    start(slot, block, memory, true);
-  }
-  /// In the stream's order: all that was written is in the file.
-  void settle() {
-    for (RingSlot& slot : slots_) settle(slot);
+    write(slot, memory);
   }
 
  private:
   struct RingSlot {
-    Transfer transfer{};
-    Index given_to = -1;     // by the host thread, which runs ahead
-    Index taken = 0;         // when, in takes
-    Index holds = -1;        // in the order of the stream
-    bool unchecked = false;  // it was read, and its stamp not looked at yet
+    Transfer to_file{};
+    Transfer from_file{};  // after to_file
+    Index given_to = -1;   // by the host thread, which runs ahead
+    Index taken = 0;       // when, in takes
+    Index holds = -1;      // in the order of the stream
+    bool reading = false;  // from_file was started, and not looked at yet
   };
 
+  void wait(RingSlot& slot) noexcept {
+    transfers_->wait(slot.to_file);
+    transfers_->wait(slot.from_file);
+  }
   /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
   ///   the file holds since then nobody knows
   void settle(RingSlot& slot) {
     if (!failure_.empty()) throw StorageError(failure_);
-    transfers_->wait(slot.transfer);
+    wait(slot);
     try {
-      file_->check(slot.transfer);
-      if (std::exchange(slot.unchecked, false)) check_stamp(slot);
+      file_->check(slot.to_file);
+      if (!std::exchange(slot.reading, false)) return;
+      file_->check(slot.from_file);
+      if (versions_[at(slot.holds)] > 0) check_stamp(slot);
     } catch (StorageError const& e) {
       failure_ = e.what();
       throw;
     }
   }
-  void start(RingSlot& slot, Index block, std::byte* memory, bool writes) {
+  void read(RingSlot& slot, std::byte* memory) {
+    if (!aim(slot.from_file, slot.holds, memory, false)) return;
+    slot.from_file.after = &slot.to_file;
+    slot.reading = true;
+    transfers_->start(slot.from_file);
+  }
+  void write(RingSlot& slot, std::byte* memory) {
+    if (!aim(slot.to_file, slot.holds, memory, true)) return;
+    Stamp const stamp{slot.holds, ++versions_[at(slot.holds)]};
+    std::memcpy(stamp_of(slot.to_file), &stamp, sizeof stamp);
+    transfers_->start(slot.to_file);
+  }
+  /// @return whether there is anything to transfer
+  bool aim(Transfer& transfer, Index block, std::byte* memory, bool writes) {
     BlockPlan::Block const& b = plan_.blocks[at(block)];
-    slot.transfer.file = file_->descriptor();
-    slot.transfer.writes = writes;
-    slot.transfer.memory = memory;
-    slot.transfer.bytes = BlockPlan::stored_bytes(b.bytes);
-    slot.transfer.offset = b.offset;
-    if (slot.transfer.bytes == 0) return;
-    if (writes) {
-      Stamp const stamp{block, ++versions_[at(block)]};
-      std::memcpy(stamp_of(slot), &stamp, sizeof stamp);
-    }
-    slot.unchecked = !writes && versions_[at(block)] > 0;
-    transfers_->start(slot.transfer);
+    transfer.file = file_->descriptor();
+    transfer.writes = writes;
+    transfer.memory = memory;
+    transfer.bytes = BlockPlan::stored_bytes(b.bytes);
+    transfer.offset = b.offset;
+    return transfer.bytes > 0;
   }
 
   struct Stamp {
@@ -131,15 +142,15 @@ class BlockRing {
   };
   static_assert(sizeof(Stamp) == BlockPlan::stamp_bytes);
 
-  static std::byte* stamp_of(RingSlot const& slot) {
-    return slot.transfer.memory + slot.transfer.bytes - BlockPlan::stamp_bytes;
+  static std::byte* stamp_of(Transfer const& transfer) {
+    return transfer.memory + transfer.bytes - BlockPlan::stamp_bytes;
   }
   void check_stamp(RingSlot const& slot) const {
     Stamp found{};
-    std::memcpy(&found, stamp_of(slot), sizeof found);
+    std::memcpy(&found, stamp_of(slot.from_file), sizeof found);
     if (found.block == slot.holds && found.version == versions_[at(slot.holds)]) return;
-    throw StorageError("'" + file_->path() + "': read " + std::to_string(slot.transfer.bytes) +
-                       " bytes at offset " + std::to_string(slot.transfer.offset) +
+    throw StorageError("'" + file_->path() + "': read " + std::to_string(slot.from_file.bytes) +
+                       " bytes at offset " + std::to_string(slot.from_file.offset) +
                        ", and they are not what was written there: the file has been cut, or "
                        "written to by another");
   }
@@ -227,16 +238,9 @@ class Blocks {
       Index const i = ring_.take(block);
       auto claim = slots_[slot_of(i)].template on<std::byte>(ring_.stream());
       auto const flag = flag_for(use);
-      ring_.stream().enqueue([this, i, block, use, memory = claim.view().address()] {
-        unless_stopped(use, [&] { ring_.store(i, block, memory); });
+      ring_.stream().enqueue([this, i, use, memory = claim.view().address()] {
+        unless_stopped(use, [&] { ring_.store(i, memory); });
       });
-    }
-  }
-  /// Enqueues that everything that was changed has been written, or fails.
-  void settle() {
-    if constexpr (T == Tier::nvme) {
-      if (plan_.file_bytes > 0)
-        ring_.stream().enqueue([this] { unless_stopped(BlockUse::any, [&] { ring_.settle(); }); });
     }
   }
   /// Calls f(Stream&) for the stream of the file, where there is one.

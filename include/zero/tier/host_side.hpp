@@ -30,6 +30,12 @@ concept CanPin = Device<D> && requires(D& device, std::byte* address, Index byte
   noexcept;
 };
 
+/// Bytes that all host sides of this process have locked: what its limit of locked memory counts.
+inline std::atomic<Index>& locked_in_process() {
+  static std::atomic<Index> bytes = 0;
+  return bytes;
+}
+
 /// Owner of whole pages of host memory, locked where that was asked for. Filled with 0xff at first,
 /// as HostBuffer.
 /// @tparam D the device beside it
@@ -103,6 +109,7 @@ class HostSideBuffer {
       throw OutOfMemory(refusal(errno));
     }
     common_->locked.take(kind_, bytes_);
+    locked_in_process() += bytes_;
     locked_ = true;
   }
   void unlock() noexcept {
@@ -112,13 +119,15 @@ class HostSideBuffer {
       munlock(address_, at(bytes_));
     }
     common_->locked.give(kind_, bytes_);
+    locked_in_process() -= bytes_;
   }
   std::string refusal(int error) const {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     return "locked memory: " + std::to_string(bytes_) + " bytes for " + kind_ +
            " cannot be locked beside the " + std::to_string(common_->locked.bytes()) +
-           " bytes of this rank that are: " + std::strerror(error) +
+           " bytes of this rank, and " + std::to_string(locked_in_process().load()) +
+           " of this process, that are: " + std::strerror(error) +
            "; RLIMIT_MEMLOCK of the process, all its ranks together, is " +
            (limit.rlim_cur == RLIM_INFINITY ? "without limit" : std::to_string(limit.rlim_cur)) +
            " bytes. Raise it (ulimit -l), or do not demand that memory is locked";

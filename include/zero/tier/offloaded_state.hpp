@@ -73,7 +73,7 @@ class OffloadedState {
   /// @param parameters those of the context
   template <class Parameters>
   void update(Parameters& parameters) {
-    expect_first();
+    expect_first(BlockUse::update);
     for (int u = 0; u < context_.layout.size(); ++u) {
       if (first(u) == first(u + 1)) continue;
       bool const below = context_.shares.stores_parameters(u);
@@ -82,7 +82,9 @@ class OffloadedState {
       for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, t, kept);
       if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
     }
-    blocks_.settle();
+    // The last tiles go to the file, and the first ones come, while the next step's gradients are
+    // made.
+    expect_first(BlockUse::any);
   }
   /// Sums of squares of the offloaded slices' weights and directions.
   /// @param slices which row of the host's norms they are added to
@@ -92,7 +94,7 @@ class OffloadedState {
       auto norms = tiers_.norms().template on<double>(tiers_.host);
       fill_zero(tiers_.host, norms.view());
     }
-    expect_first();
+    expect_first(BlockUse::update);
     for (Index t = 0; t < blocks_.size(); ++t) {
       auto norms = tiers_.norms().template on<double>(tiers_.host);
       NormSlices const slices{context_.rank(), 1, plan_.tiles[at(t)].elements, tensors};
@@ -157,8 +159,8 @@ class OffloadedState {
   static bf16 bits_as_parameter(UpperHalf half) { return half.rounded(); }
   Index first(int u) const { return plan_.first_tile[at(u)]; }
   Index ring() const { return context_.options.offload.buffer_count; }
-  void expect_first() {
-    for (Index t = 0; t + 1 < ring(); ++t) blocks_.expect(t, BlockUse::update);
+  void expect_first(BlockUse use) {
+    for (Index t = 0; t + 1 < ring(); ++t) blocks_.expect(t, use);
   }
 
   template <class F>

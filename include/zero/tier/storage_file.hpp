@@ -3,6 +3,7 @@
 // A file for state: made, reserved and without a name before the first byte is written, so that it
 // is gone when its process is, however that ends, and no other run can come upon it.
 
+#include <zero/core/error.hpp>
 #include <zero/core/ledger.hpp>
 #include <zero/tier/transfers.hpp>
 

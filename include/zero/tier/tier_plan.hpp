@@ -68,6 +68,7 @@ struct TierPlan {
   PlannedBuffer gradients{"host gradients"};  ///< reduced slices, one slot a unit
   PlannedBuffer staging{"host staging"};      ///< gradients on their way down, parameters up
   PlannedBuffer tables{"host tables"};        ///< decision, flag, sums of squares, norms, segments
+  bool locks = false;  ///< all of the host memory: OffloadOptions::pin_memory
   static constexpr Index gradient_staging = 2;   ///< slots of `staging`
   static constexpr Index parameter_staging = 3;  ///< slots of `staging` behind these
 
@@ -81,6 +82,7 @@ struct TierPlan {
     if (f.optimizer_tier == Tier::device && f.parameter_tier == Tier::device) return;
     OffloadOptions const& options = shares.offload();
     validate(options);
+    locks = options.pin_memory != MemoryLock::none;
     state.kind = "optimizer state";
     parameters.kind = "parameters";
     bool const state_stays = f.optimizer_tier != Tier::nvme;
@@ -144,8 +146,21 @@ struct TierPlan {
     for (PlannedBuffer const* b : buffers()) n += b->bytes;
     return n;
   }
+  /// Of host memory that is to be locked. A device that pins it does so whatever is asked for.
+  Index locked_bytes() const { return locks ? host_bytes() : 0; }
   /// Of files, in all.
   Index nvme_bytes() const { return state.file_bytes + parameters.file_bytes; }
+  /// "locked: 640 bytes a rank, 1280 bytes a process of 2 ranks, 2560 bytes a host of 4 ranks":
+  /// a limit of locked memory counts a process, the memory that there is a host.
+  /// @param of_process,of_host ranks of each
+  std::string locked_text(int of_process, int of_host) const {
+    auto const of = [&](char const* what, int ranks) {
+      return ", " + std::to_string(ranks * locked_bytes()) + " bytes a " + what + " of " +
+             std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+    };
+    return "locked: " + std::to_string(locked_bytes()) + " bytes a rank" +
+           of("process", of_process) + of("host", of_host);
+  }
   /// "host parameters 128 bytes, ..., in all 640 bytes of host memory and 0 bytes in files"
   std::string text() const {
     std::string s;

@@ -6,6 +6,7 @@
 
 #include <zero/policy/policies.hpp>
 #include <zero/tier/blocks.hpp>
+#include <zero/tier/thread_transfers.hpp>
 #include <zero/tier/tier_plan.hpp>
 
 #include <cstdio>
