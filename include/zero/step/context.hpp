@@ -10,6 +10,7 @@
 #include <zero/core/version.hpp>
 #include <zero/device/flatten.hpp>
 #include <zero/device/range.hpp>
+#include <zero/device/replay.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -78,6 +79,7 @@ class Context : Requirements<C, P> {
       View<std::byte, Device> const all = workspace.view();
       compute.use_workspace(all.address(), all.size());
     }
+    check_replay();
     compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
     Decision first{};
@@ -255,6 +257,18 @@ class Context : Requirements<C, P> {
                       std::to_string(plan.total_bytes()) + " bytes a rank, the device's limit is " +
                       std::to_string(limit) + " bytes with " + std::to_string(used) +
                       " in use. Plan: " + plan.text());
+  }
+
+  void check_replay() const {
+    if (!options.replay) return;
+    if constexpr (!CanReplay<Device>) {
+      throw InvalidArgument(
+          "Options::replay: found true; expected false, since the device records no work");
+    }
+    if constexpr (has_tiers) {
+      throw InvalidArgument(
+          "Options::replay: found true; expected false, since state lies below the device");
+    }
   }
 
   void compare(std::uint64_t optimizer_facts) {

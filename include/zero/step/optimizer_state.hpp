@@ -34,7 +34,8 @@ class OptimizerState {
         slots_(context.device(), context.plan.optimizer_state),
         offloaded_(context, optimizer_),
         clip_(context),
-        measure_(context) {
+        measure_(context),
+        updates_(context.options.replay) {
     if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer " +
                             std::string(HasTrustRatio<O> ? "without" : "with") +
@@ -95,7 +96,9 @@ class OptimizerState {
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
-    for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+    updates_(context_.compute, {&parameters, &gradients}, [&] {
+      for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+    });
     if constexpr (offloads) offloaded_.update(parameters);
   }
   /// What of it lies below the device, an OffloadedState.
@@ -126,6 +129,7 @@ class OptimizerState {
   Clip<X> clip_;
   [[no_unique_address]] std::conditional_t<HasTrustRatio<O>, Measure<X>, Nothing> measure_;
   std::vector<Index> num_segments_;
+  Repeated<typename X::Device> updates_;  // of all units
 };
 
 template <class X, Optimizer O>
