@@ -33,11 +33,11 @@ gpt2::TokenBatch batch_of(gpt2::Configuration const& size, Index sequences, Inde
 }
 
 template <class Precision>
-void train(gpt2::Configuration const& size, Index sequences, Index steps) {
+void train(gpt2::Configuration const& size, Index sequences, Index steps, float rate) {
   using T = typename Precision::Parameter;
   zero::SingleRank<zero::cuda::Device> communicator;
   zero::Trainer trainer{gpt2::cuda::Gpt2<T>(communicator.device(), size, {.batch = sequences}),
-                        communicator, zero::AdamW{.lr = 3e-4f, .weight_decay = 0},
+                        communicator, zero::AdamW{.lr = rate, .weight_decay = 0},
                         zero::Options{.clip = 1.0f, .seed = 1}, Precision{}};
   for (Index step = 0; step < steps; ++step) {
     auto const batch = batch_of(size, sequences, step);
@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   };
   if (argument(1, "") == "--help") {
     std::puts(
-        "bench_gpt_losses [fp32|bf16 [SIZE [BATCH [STEPS]]]]: a loss a line (fp32 124m 2 50)");
+        "bench_gpt_losses [fp32|bf16 [SIZE [BATCH [STEPS [RATE]]]]]: a loss a line (fp32 124m 2 50 "
+        "3e-5)");
     return 0;
   }
   int gpus = 0;
@@ -68,11 +69,12 @@ int main(int argc, char** argv) {
     std::string const batch = "--batch=" + argument(3, "2");
     std::string const steps = "--steps=" + argument(4, "50");
     char const* const flags[] = {precision.c_str(), size.c_str(), batch.c_str(), steps.c_str()};
+    float const rate = std::stof(argument(5, "3e-5"));
     gpt2::Settings const s = gpt2::read_flags(flags);
     if (s.precision == gpt2::Precision::fp32) {
-      train<zero::Fp32>(s.size, s.batch, s.steps);
+      train<zero::Fp32>(s.size, s.batch, s.steps, rate);
     } else if (s.precision == gpt2::Precision::bf16) {
-      train<zero::Bf16Mixed>(s.size, s.batch, s.steps);
+      train<zero::Bf16Mixed>(s.size, s.batch, s.steps, rate);
     } else {
       throw gpt2::WrongFlag("bench_gpt_losses: fp32 or bf16");
     }

@@ -24,7 +24,6 @@ using gpt2::Index;
 using zero::bf16;
 using Model = gpt2::cuda::Gpt2<bf16>;
 
-constexpr int warm_ups = 3;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
 /// What is measured.
@@ -34,6 +33,9 @@ struct Run {
   Index batch;
   gpt2::Recompute recompute;
   int steps;
+  int warm_ups;
+  bool overlap;
+  bool checked;
 
   Index tokens() const { return batch * size.context; }
   Index parameters() const {
@@ -59,11 +61,11 @@ gpt2::TokenBatch batch_of(Run const& run, int rank, int step) {
 /// Median milliseconds of work(step), which ends when the GPU has done it.
 double median_ms(Run const& run, std::function<void(int)> const& work) {
   std::vector<double> times;
-  for (int step = 0; step < warm_ups + run.steps; ++step) {
+  for (int step = 0; step < run.warm_ups + run.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
     work(step);
     std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
-    if (step >= warm_ups) times.push_back(took.count());
+    if (step >= run.warm_ups) times.push_back(took.count());
   }
   std::nth_element(times.begin(), times.begin() + run.steps / 2, times.end());
   return times[static_cast<std::size_t>(run.steps / 2)];
@@ -119,15 +121,17 @@ double copy_floor(Run const& run) {
   return 28 * static_cast<double>(run.parameters()) / bytes_a_ms;
 }
 
-template <int Stage, class C>
+template <int Stage, class Checking, class C>
 double with_library(Run const& run, C communicator) {
   auto& device = communicator.device();
-  zero::Trainer trainer{Model(device, run.size, {.batch = run.batch, .recompute = run.recompute}),
-                        communicator,
-                        zero::AdamW{.lr = 1e-4f},
-                        zero::Options{.clip = 1.0f},
-                        zero::Sharded<Stage>{},
-                        zero::Bf16Mixed{}};
+  zero::Trainer trainer{
+      Model(device, run.size, {.batch = run.batch, .recompute = run.recompute}),
+      communicator,
+      zero::AdamW{.lr = 1e-4f},
+      zero::Options{.clip = Checking::checks ? 1.0f : 0.0f, .overlap = run.overlap},
+      zero::Sharded<Stage>{},
+      Checking{},
+      zero::Bf16Mixed{}};
   std::vector<gpt2::TokenBatch> batches;
   for (int i = 0; i < 4; ++i) batches.push_back(batch_of(run, communicator.rank(), i));
   double enqueue = 0;
@@ -140,7 +144,10 @@ double with_library(Run const& run, C communicator) {
   });
   double const loss = trainer.mean_loss();
   if (communicator.rank() == 0) {
-    report(run, ("stage " + std::to_string(Stage)).c_str(), ms, communicator.size(),
+    std::string const what = "stage " + std::to_string(Stage) +
+                             (run.overlap ? "" : ", no overlap") +
+                             (run.checked ? "" : ", unchecked");
+    report(run, what.c_str(), ms, communicator.size(),
            static_cast<double>(device.ledger().peak_bytes()), loss);
     std::printf("      (the host enqueues it in %.0f us)\n", enqueue);
   }
@@ -150,19 +157,20 @@ double with_library(Run const& run, C communicator) {
 template <int Stage>
 double on_all_ranks(Run const& run) {
   double ms = 0;
-  zero::launch<zero::cuda::Nccl>(
-      1, [&](auto communicator) { ms = with_library<Stage>(run, communicator); });
+  zero::launch<zero::cuda::Nccl>(1, [&](auto communicator) {
+    ms = run.checked ? with_library<Stage, zero::CheckedGradients>(run, communicator)
+                     : with_library<Stage, zero::UncheckedGradients>(run, communicator);
+  });
   return ms;
 }
 
 int usage() {
   std::puts(
-      "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS]]]]]\n"
-      "  SIZE 124m|350m|774m|1.5b (124m), BATCH sequences of 1024 tokens a rank (8), STAGES such "
-      "as\n"
-      "  03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10). Under a launcher ranks are "
-      "its\n"
-      "  processes, and the model alone is not measured.");
+      "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS [WARM_UPS [WAY]]]]]]]\n"
+      "  SIZE 124m|350m|774m|1.5b (124m), BATCH sequences of 1024 tokens a rank (8), STAGES such\n"
+      "  as 03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10), WARM_UPS (3), WAY checked|\n"
+      "  unchecked|no-overlap. Under a launcher ranks are its processes, and the model alone is\n"
+      "  not measured.");
   return 0;
 }
 
@@ -184,7 +192,14 @@ int main(int argc, char** argv) {
   char const* const flags[] = {size.c_str(), batch.c_str(), recompute.c_str()};
   try {
     gpt2::Settings const s = gpt2::read_flags(flags);
-    Run const run{argument(1, "124m"), s.size, s.batch, s.recompute, std::stoi(argument(5, "10"))};
+    Run const run{argument(1, "124m"),
+                  s.size,
+                  s.batch,
+                  s.recompute,
+                  std::stoi(argument(5, "10")),
+                  std::stoi(argument(6, "3")),
+                  argument(7, "") != "no-overlap",
+                  argument(7, "") != "unchecked"};
     auto const place = zero::find_place(zero::Environment::of_process());
     bool const alone = !place || place->size == 1;
     double const floor = alone ? copy_floor(run) : 0;

@@ -14,10 +14,22 @@ fi
 date -u +%Y-%m-%d
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
 "$bin/bench_cuda_kernels"
+"$bin/bench_enqueue"
+gpus=$(nvidia-smi -L | wc -l)
+if [ "$gpus" -gt 1 ]; then
+  torchrun --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
+  "$bin/bench_nccl_buffers"
+  for stage in 2 3; do # what runs beside what
+    for way in checked no-overlap unchecked; do
+      torchrun --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_step" 1.5b 4 "$stage" cheap 8 3 "$way" | grep stage
+    done
+  done
+fi
 if [ -x "$bin/bench_gpt_step" ]; then
   if python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
     bash bench/peers/gpt_step.sh "$bin" 1.5b 8
     python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
+    bash bench/peers/gpt_ranks.sh "$bin" 350m 4 4 3 1
   else
     "$bin/bench_gpt_step" 1.5b 8 03
   fi

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPT of examples/gpt2 in PyTorch, trained by what PyTorch offers: the peer of bench_gpt_step.
 
-usage: torchrun --nproc_per_node N torch_gpt.py MODE SIZE [BATCH [STEPS]]
+usage: torchrun --nproc_per_node N torch_gpt.py MODE SIZE [BATCH [STEPS [WARM_UPS]]]
 
 MODE   ddp    replicas, float weights under bf16 autocast
        zero1  the same with ZeroRedundancyOptimizer
@@ -24,7 +24,6 @@ from torch import nn
 
 CONTEXT, VOCABULARY = 1024, 50304
 SIZES = {"124m": (12, 768, 12), "350m": (24, 1024, 16), "774m": (36, 1280, 20), "1.5b": (48, 1600, 25)}
-WARM_UPS = 3
 
 
 class Block(nn.Module):
@@ -87,6 +86,7 @@ def main():
     mode, size = sys.argv[1], sys.argv[2]
     batch = int(sys.argv[3]) if len(sys.argv) > 3 else 8
     steps = int(sys.argv[4]) if len(sys.argv) > 4 else 10
+    warm_ups = int(sys.argv[5]) if len(sys.argv) > 5 else 3
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", rank % torch.cuda.device_count())
     torch.cuda.set_device(device)
@@ -103,7 +103,7 @@ def main():
     torch.cuda.reset_peak_memory_stats()
     noise = torch.Generator(device=device).manual_seed(1 + rank)
     times = []
-    for _ in range(WARM_UPS + steps):
+    for _ in range(warm_ups + steps):
         tokens = torch.randint(0, 50257, (batch, CONTEXT + 1), device=device, generator=noise)
         torch.cuda.synchronize()
         start = time.perf_counter()
@@ -115,7 +115,7 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    median = statistics.median(times[WARM_UPS:])
+    median = statistics.median(times[warm_ups:])
     if rank == 0:
         tokens = batch * CONTEXT
         print(

@@ -93,7 +93,7 @@ TEST_CASE("check prints the resolved configuration as JSON, warnings on the erro
   CHECK(json.at("optimizer").at("type") == "AdamW");
   CHECK(json.at("scheduler").at("type") == "linear");
   for (std::string const& line : lines(result.err)) CHECK(line.starts_with("warning: "));
-  CHECK(result.err.find("overlap_comm") != std::string::npos);
+  CHECK(result.err.find("contiguous_gradients") != std::string::npos);
 }
 
 TEST_CASE("check says with --explain what each value came from") {

@@ -102,6 +102,17 @@ TEST_CASE("a configuration that was resolved for another world starts no trainer
                        zero::InvalidArgument);
 }
 
+TEST_CASE("overlap_comm: false reduces on the compute stream, null and true beside it") {
+  for (auto const& [value, overlaps] :
+       {std::pair("false", false), std::pair("true", true), std::pair("null", true)}) {
+    Outcome const outcome = load_text(
+        with(R"("zero_optimization": {"stage": 2, "overlap_comm": )" + std::string(value) + "}"),
+        {}, world);
+    REQUIRE_MESSAGE(outcome.config, outcome.text);
+    CHECK(zero::run_options(*outcome.config, units()).options.overlap == overlaps);
+  }
+}
+
 TEST_CASE("a smaller reduce bucket: the plan and the peak fall, launches rise, bits stay") {
   for (int stage : {2, 3}) {
     CAPTURE(stage);

@@ -189,31 +189,39 @@ TEST_CASE_TEMPLATE("work on views of no memory does nothing", D, Host, LateDevic
   CHECK(record.read(stream) == std::vector<double>{1.0, 0.0});
 }
 
-/// The order that sums of squares are promised to have: tiles of 4096, in each sixteen running sums
-/// that are added by halves.
+/// The order that sums of squares are promised to have: tiles of 16,384, in each 1,024 running sums
+/// whose neighbours are added until one is left; eight tiles in order make a group; groups go to
+/// 256 running totals in turn, whose neighbours are added likewise.
 double sum_of_squares(std::vector<float> const& x) {
-  double total = 0;
-  for (std::size_t begin = 0; begin < x.size(); begin += 4096) {
-    std::vector<double> lanes(16, 0.0);
-    for (std::size_t i = begin; i < std::min(begin + 4096, x.size()); ++i) {
+  auto const pairwise = [](std::vector<double> sums) {
+    while (sums.size() > 1) {
+      for (std::size_t k = 0; k < sums.size() / 2; ++k) sums[k] = sums[2 * k] + sums[2 * k + 1];
+      sums.resize(sums.size() / 2);
+    }
+    return sums[0];
+  };
+  std::vector<double> totals(256, 0.0);
+  std::vector<double> groups;
+  for (std::size_t begin = 0; begin < x.size(); begin += 16384) {
+    std::vector<double> lanes(1024, 0.0);
+    for (std::size_t i = begin; i < std::min(begin + 16384, x.size()); ++i) {
       double const v = static_cast<double>(x[i]);
-      lanes[i % 16] += v * v;
+      lanes[i % 1024] += v * v;
     }
-    while (lanes.size() > 1) {
-      std::size_t const half = lanes.size() / 2;
-      for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-      lanes.resize(half);
-    }
-    total += lanes[0];
+    if (begin / 16384 % 8 == 0) groups.push_back(0.0);
+    groups.back() += pairwise(lanes);
   }
-  return total;
+  for (std::size_t g = 0; g < groups.size(); ++g) totals[g % 256] += groups[g];
+  return pairwise(totals);
 }
 
 template <class T, class D>
 void check_add_squares() {
   D device;
   auto stream = device.stream();
-  for (Index n : sizes) {
+  std::vector<Index> all(std::begin(sizes), std::end(sizes));
+  all.insert(all.end(), {1024, 1088, 16384 - 64, 16384 + 64, 16384 * 8 + 64, 16384 * 8 * 2});
+  for (Index n : all) {
     std::vector<T> const x = as<T>(values(n, 5));
     DeviceMemory<T, D> a(device, stream, x);
     DeviceMemory<double, D> record(device, stream, {0.125, 0.0});

@@ -20,36 +20,31 @@ using zero::fp16;
 using zero::Index;
 using zero::cuda::Device;
 
-/// In order, the sums of `fan` neighbours; what is left over is a sum of its own.
-std::vector<double> folded(std::vector<double> const& sums, std::size_t fan) {
-  std::vector<double> result;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (i % fan == 0) result.push_back(0);
-    result.back() += sums[i];
+double pairwise(std::vector<double> sums) {
+  while (sums.size() > 1) {
+    for (std::size_t k = 0; k < sums.size() / 2; ++k) sums[k] = sums[2 * k] + sums[2 * k + 1];
+    sums.resize(sums.size() / 2);
   }
-  return result;
+  return sums[0];
 }
 
-/// Tiles of 4096, in each sixteen running sums that are added by halves; 64 tiles in order make a
-/// group, 64 groups a block; blocks are added in order.
+/// Tiles of 16,384, in each 1,024 running sums whose neighbours are added until one is left; eight
+/// tiles in order make a group; groups go to 256 running totals in turn, added likewise.
 template <class T>
 double promised_sum(std::vector<T> const& x) {
-  std::vector<double> tiles;
-  for (std::size_t begin = 0; begin < x.size(); begin += 4096) {
-    std::vector<double> lanes(16, 0.0);
-    for (std::size_t i = begin; i < std::min(begin + 4096, x.size()); ++i) {
+  std::vector<double> groups;
+  for (std::size_t begin = 0; begin < x.size(); begin += 16384) {
+    std::vector<double> lanes(1024, 0.0);
+    for (std::size_t i = begin; i < std::min(begin + 16384, x.size()); ++i) {
       double const v = static_cast<double>(static_cast<float>(x[i]));
-      lanes[i % 16] += v * v;
+      lanes[i % 1024] += v * v;
     }
-    for (std::size_t half = 8; half > 0; half /= 2) {
-      for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-    }
-    tiles.push_back(lanes[0]);
+    if (begin / 16384 % 8 == 0) groups.push_back(0.0);
+    groups.back() += pairwise(lanes);
   }
-  std::vector<double> const blocks = folded(folded(tiles, 64), 64);
-  double total = 0;
-  for (double block : blocks) total += block;
-  return total;
+  std::vector<double> totals(256, 0.0);
+  for (std::size_t g = 0; g < groups.size(); ++g) totals[g % 256] += groups[g];
+  return pairwise(totals);
 }
 
 template <class T>
@@ -58,11 +53,12 @@ void check_sums() {
   auto stream = device.stream();
   zero::Host host;
   auto host_stream = host.stream();
-  // A tile, a group and a block of the sum, each with one alignment less and more; 64 elements
-  // short of the launch that is split is too much memory for the host's oracle.
-  for (Index n : {Index{0}, Index{64}, Index{4032}, Index{4096}, Index{4160}, Index{100032},
-                  Index{262144 - 64}, Index{262144}, Index{262144 + 64}, Index{16777216 - 64},
-                  Index{16777216 + 64}, Index{16777216 * 2 + 4096 * 3}}) {
+  // A row of a tile, a tile, a group, what is taken by tiles, and all totals once, each with one
+  // alignment less or more; the launch that is split is too much memory for the host's oracle.
+  for (Index n :
+       {Index{0}, Index{64}, Index{1024 - 64}, Index{1024}, Index{16384 - 64}, Index{16384 + 64},
+        Index{100032}, Index{131072 - 64}, Index{131072}, Index{131072 + 64}, Index{33554432 - 64},
+        Index{33554432}, Index{33554432 + 64}, Index{33554432 + 131072 * 3 + 16384 + 192}}) {
     std::vector<T> const x = as<T>(spread_values(n, 5));
     GuardedMemory<T> from(device, stream, x);
     GuardedMemory<double> record(device, stream, std::vector<double>{0.125, 0, 7, 0});
@@ -90,11 +86,11 @@ TEST_CASE("sums of squares: the last unit that is not finite is named") {
   auto stream = device.stream();
   float const infinity = std::numeric_limits<float>::infinity();
   float const nan = std::numeric_limits<float>::quiet_NaN();
-  Index const n = 262144 * 2 + 192;
+  Index const n = 131072 * 2 + 192;
   std::vector<float> const ones(zero::at(n), 1.0f);
   GuardedMemory<float> good(device, stream, ones);
   for (float bad : {infinity, -infinity, nan, std::numeric_limits<float>::max()}) {
-    for (Index where : {Index{0}, Index{4095}, Index{262144}, n - 1}) {
+    for (Index where : {Index{0}, Index{4095}, Index{131072}, n - 1}) {
       std::vector<float> x = ones;
       x[zero::at(where)] = bad;
       GuardedMemory<float> a(device, stream, x);

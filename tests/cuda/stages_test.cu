@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stages 0-3 on GPUs give the same bits, delays or not, and those of the host trainer where the
-// GPU's own functions (double's pow in AdamW's constants) round alike; bounds are printed.
+// GPU's own functions (logarithm and cosine of initial values) round alike; bounds are printed.
 
 #include <zero/cuda/squares.cuh>
 

@@ -65,6 +65,15 @@ TEST_CASE("units kept over the turn") {
   }
 }
 
+TEST_CASE("reductions on the compute stream") {
+  for (ModelSpec const& model : {everything(), tied()}) {
+    Config config = of(model);
+    config.options.overlap = false;
+    agree(config);
+    agree(config, OnDevice::late, {2, 3});
+  }
+}
+
 TEST_CASE("gradients that the model overwrites") {
   for (ModelSpec const& model : {everything(), tied(), frozen_parts()}) {
     Script script = in_order(model);

@@ -4,6 +4,7 @@
 // rank, AdamW, clipping. It shares with the library the model's description and nothing that
 // computes; its 16-bit type, norm, clip factor and optimizer are its own.
 
+#include <doctest/doctest.h>
 #include <support/chain.hpp>
 #include <support/model_spec.hpp>
 #include <support/result.hpp>
@@ -157,21 +158,23 @@ class PlainLoop {
     return static_cast<chain::Count>(values.size());
   }
 
-  /// The sum of a unit's squares in the order that the library promises: places in tiles of 4096,
-  /// in a tile sixteen sums, the sixteen folded in halves; a tensor starts at a multiple of 64.
+  /// The sum of a unit's squares in the order that the library promises, for at most a group of
+  /// eight tiles: places in tiles of 16,384, in a tile 1,024 sums, neighbours added until one is
+  /// left; a tensor starts at a multiple of 64.
   static double squares(std::vector<Tensor> const& unit) {
     std::vector<double> places;
     for (Tensor const& t : unit) {
       places.insert(places.end(), t.sums.begin(), t.sums.end());
       while (places.size() % 64 != 0) places.push_back(0);
     }
+    REQUIRE(places.size() <= 8 * 16384);
     double total = 0;
-    for (std::size_t begin = 0; begin < places.size(); begin += 4096) {
-      double sums[16] = {};
-      for (std::size_t i = begin; i < std::min(begin + 4096, places.size()); ++i)
-        sums[i % 16] += places[i] * places[i];
-      for (std::size_t half : {8u, 4u, 2u, 1u}) {
-        for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    for (std::size_t begin = 0; begin < places.size(); begin += 16384) {
+      std::vector<double> sums(1024, 0.0);
+      for (std::size_t i = begin; i < std::min(begin + 16384, places.size()); ++i)
+        sums[i % 1024] += places[i] * places[i];
+      for (std::size_t left = 512; left > 0; left /= 2) {
+        for (std::size_t i = 0; i < left; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
       }
       total += sums[0];
     }

@@ -189,7 +189,7 @@ TEST_CASE(
        {std::pair("--stage 0 --offload-optimizer host", "need --stage 1, 2 or 3"),
         std::pair("--stage 2 --offload-parameters host", "needs --stage 3"),
         std::pair("--offload-optimizer nvme", "wants --nvme-path"),
-        std::pair("--offload-optimizer host --optimizer lion", "AdamW alone")}) {
+        std::pair("--offload-optimizer host --optimizer lion", "AdamW and Adam alone")}) {
     Result const r = run(folder, small(folder) + wrong);
     CHECK(r.status == 2);
     CHECK(r.err.find(said) != std::string::npos);

@@ -30,6 +30,7 @@ TEST_CASE("every option that differs on a rank is named") {
       {"clip", [](zero::Options& o) { o.clip = std::nextafter(1.0f, 2.0f); }},
       {"reduction", [](zero::Options& o) { o.reduction = zero::Reduction::micro_batch; }},
       {"prefetch", [](zero::Options& o) { o.prefetch = 2; }},
+      {"overlap", [](zero::Options& o) { o.overlap = false; }},
       {"bucket", [](zero::Options& o) { o.bucket = zero::Index{1} << 40; }},
       {"persistence_threshold", [](zero::Options& o) { o.persistence_threshold = 1; }},
       {"release_after_forward", [](zero::Options& o) { o.release_after_forward = false; }},

@@ -180,4 +180,10 @@ TEST_CASE("a replay is refused where there is none to be had") {
                      zero::Sharded<1, zero::Offload<zero::OnHost>>{}}),
       "Options::replay: found true; expected false, since state lies below the device",
       zero::InvalidArgument);
+  CHECK_THROWS_WITH_AS(
+      (zero::Trainer{Targets{}, zero::SingleRank<Taped>{}, adamw, options,
+                     zero::UncheckedGradients{}}),
+      "Options::replay: found true; expected false, since with UncheckedGradients each update "
+      "waits for its own reduction",
+      zero::InvalidArgument);
 }

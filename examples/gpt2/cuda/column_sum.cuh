@@ -51,9 +51,7 @@ void column_sum(cudaStream_t stream, T* to, bool adds, T const* x, Index rows, I
     column_sum_kernel<n><<<grid, block_threads, 0, stream>>>(scratch, x, rows, columns);
   });
   launched("column_sum");
-  add_rows_kernel<<<blocks(columns, block_threads, "add_rows"), block_threads, 0, stream>>>(
-      to, to, scratch, chunks, columns, columns, adds);
-  launched("add_rows");
+  add_rows(stream, to, to, scratch, chunks, columns, columns, adds);
 }
 
 }  // namespace gpt2::cuda

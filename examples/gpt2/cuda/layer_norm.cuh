@@ -150,19 +150,42 @@ __global__ void __launch_bounds__(block_threads)
     partial[Index{blockIdx.x} * 2 * width + c] = sums[c];
 }
 
-/// to[c] = sum over rows of partial[row, c], in order, plus what was there where it adds. The first
-/// `split` columns go to `to`, the others to `rest`; null stands for a frozen tensor.
+/// Columns that a block of add_rows_kernel takes, and parts into which it cuts the rows.
+inline constexpr int add_columns = warp;
+inline constexpr int add_parts = 16;
+
+/// to[c] = sum over rows of partial[row, c], plus what was there where it adds. The rows are cut
+/// into sixteen parts whose sums are added in order. The first `split` columns go to `to`, the
+/// others to `rest`; null stands for a frozen tensor. Threads: [add_parts, add_columns].
 template <class T>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(add_columns* add_parts)
     add_rows_kernel(T* to, T* rest, float const* __restrict__ partial, Index rows, Index columns,
                     Index split, bool adds) {
-  Index const c = Index{blockIdx.x} * block_threads + threadIdx.x;
-  if (c >= columns || (c < split ? to : rest) == nullptr) return;
+  __shared__ float sums[add_parts][add_columns];
+  Index const c = Index{blockIdx.x} * add_columns + threadIdx.x;
+  Index const each = (rows + add_parts - 1) / add_parts;
+  Index const begin = threadIdx.y * each;
+  Index const end = begin + each < rows ? begin + each : rows;
   float sum = 0;
+  if (c < columns) {
 #pragma unroll 8
-  for (Index row = 0; row < rows; ++row) sum += partial[row * columns + c];
+    for (Index row = begin; row < end; ++row) sum += partial[row * columns + c];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || c >= columns || (c < split ? to : rest) == nullptr) return;
+#pragma unroll
+  for (int part = 1; part < add_parts; ++part) sum += sums[part][threadIdx.x];
   T& target = c < split ? to[c] : rest[c - split];
   target = narrow<T>(adds ? widen(target) + sum : sum);
+}
+
+template <class T>
+void add_rows(cudaStream_t stream, T* to, T* rest, float const* partial, Index rows, Index columns,
+              Index split, bool adds) {
+  add_rows_kernel<<<blocks(columns, add_columns, "add_rows"), dim3(add_columns, add_parts), 0,
+                    stream>>>(to, rest, partial, rows, columns, split, adds);
+  launched("add_rows");
 }
 
 /// out = (x - mean) inverse_deviation weight + bias; leaves the moments.
@@ -200,9 +223,7 @@ void layer_norm_backward(cudaStream_t stream, T* grad_x, T* grad_weight, T* grad
             grad_x, scratch, grad_out, x, weight, moments, rows, static_cast<int>(width));
   });
   launched("layer_norm_backward");
-  add_rows_kernel<<<blocks(2 * width, block_threads, "add_rows"), block_threads, 0, stream>>>(
-      grad_weight, grad_bias, scratch, count, 2 * width, width, adds);
-  launched("add_rows");
+  add_rows(stream, grad_weight, grad_bias, scratch, count, 2 * width, width, adds);
 }
 
 }  // namespace gpt2::cuda

@@ -107,6 +107,7 @@ struct ResolvedConfig {
   OffloadChoice offload_optimizer{};                   ///< of optimizer state
   OffloadChoice offload_param{};                       ///< of parameters
   AioChoice aio{};                                     ///< for the tier nvme
+  bool overlap_comm = true;                            ///< reductions beside the backward pass
   Index reduce_bucket_size = 500'000'000;              ///< elements
   Index allgather_bucket_size = 500'000'000;           ///< elements
   Index stage3_prefetch_bucket_size = 50'000'000;      ///< elements

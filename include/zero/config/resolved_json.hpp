@@ -85,6 +85,7 @@ inline ResolvedConfig resolved_of(ConfigValues const& v, Index world) {
   c.aio = {v.whole("aio.block_size"), v.whole("aio.queue_depth"),
            v.whole("aio.intra_op_parallelism"), v.flag("aio.single_submit"),
            v.flag("aio.overlap_events")};
+  c.overlap_comm = v.is_null(zero + "overlap_comm") || v.flag(zero + "overlap_comm");
   c.reduce_bucket_size = v.whole(zero + "reduce_bucket_size");
   c.allgather_bucket_size = v.whole(zero + "allgather_bucket_size");
   c.stage3_prefetch_bucket_size = v.whole(zero + "stage3_prefetch_bucket_size");

@@ -79,6 +79,7 @@ inline OffloadOptions offload_options(ResolvedConfig const& config,
 
 /// The run-time options that a configuration means for these units.
 ///
+/// - overlap: overlap_comm, but for null, which is true at every stage.
 /// - bucket, publish_bucket: reduce_bucket_size, allgather_bucket_size, never below the largest
 ///   unit, which is reduced and published whole.
 /// - prefetch: as many visits as the largest unit fits into stage3_prefetch_bucket_size; at least
@@ -111,6 +112,7 @@ inline RunOptions run_options(ResolvedConfig const& config, Units const& units) 
   o.accumulation = config.gradient_accumulation_steps;
   o.clip = static_cast<float>(config.gradient_clipping);
   if (config.precision == PrecisionChoice::fp16) o.loss_scale = loss_scale_of(config);
+  o.overlap = config.overlap_comm;
   o.bucket = at_least_a_unit(config.reduce_bucket_size, "reduce_bucket_size");
   o.publish_bucket = config.stage == 0
                          ? config.allgather_bucket_size

@@ -129,7 +129,7 @@ inline constexpr auto sharding = std::to_array<Key>({
     boolean("zero_optimization.contiguous_gradients", "true")
         .harmless("a unit's gradients are always contiguous"),
     boolean("zero_optimization.overlap_comm", "null")
-        .harmless("communication always has streams of its own, and no bit depends on it"),
+        .drives("Options::overlap: false reduces on the compute stream, null and true beside it"),
     boolean("zero_optimization.reduce_scatter", "true")
         .harmless("stages 1 to 3 always reduce each slice to its owner"),
     boolean("zero_optimization.use_multi_rank_bucket_allreduce", "true")

@@ -13,32 +13,28 @@ namespace zero {
 
 namespace cuda::detail {
 
-inline constexpr Index squares_tile = 4096;  // elements
-inline constexpr int squares_fan = 64;       // tiles of a group, groups of a block of the sum
-inline constexpr int squares_lanes = 16;     // running sums of a tile
-inline constexpr Index squares_group = squares_tile * squares_fan;
-inline constexpr Index squares_launch = squares_group * squares_fan * squares_fan;  // elements
+using zero::detail::squares_lanes;
+using zero::detail::squares_tile;
+using zero::detail::squares_tiles;
+using zero::detail::squares_totals;
 
-inline constexpr Index squares_few = 16 * squares_group;  // below, a thread block takes a tile
-static_assert(squares_few <= squares_tile * squares_fan * squares_fan);
+inline constexpr int squares_width = 4;  // neighbouring lanes of a thread
+static_assert(block_threads * squares_width == squares_lanes && block_threads == squares_totals);
+inline constexpr Index squares_group = squares_tile * squares_tiles;
+inline constexpr Index squares_sums = 8192;                            // that a launch leaves
+inline constexpr Index squares_launch = squares_sums * squares_group;  // elements
+/// Up to here a thread block takes a tile, else a group: few groups would leave the GPU idle.
+inline constexpr Index squares_few = squares_totals * squares_group;
+static_assert(squares_few / squares_tile <= squares_sums);
 
 /// What the thread blocks of a launch leave for the last of them.
 struct SquaresWorkspace {
-  unsigned int arrived;                    // blocks; 0 between launches
-  double carried;                          // sum of the earlier launches of one call
-  double sums[squares_fan * squares_fan];  // of groups, or of tiles
+  unsigned int arrived;           // blocks; 0 between launches
+  double totals[squares_totals];  // of the earlier launches of one call
+  double sums[squares_sums];      // of groups, or of tiles
 };
 
 static_assert(sizeof(SquaresWorkspace) <= Stream::workspace_bytes);
-
-/// Neighbouring lanes that a thread of the large kernel holds, so that enough threads are there.
-template <class T>
-inline constexpr int squares_width = sizeof(T) == 4 ? 2 : 4;
-/// Threads of a tile, and of a group.
-template <class T>
-inline constexpr int squares_parts = squares_lanes / squares_width<T>;
-template <class T>
-inline constexpr int squares_threads = squares_fan* squares_parts<T>;
 
 /// sum + x^2. The square is exact, so that the fused operation rounds as the sum alone would.
 template <class T>
@@ -47,42 +43,46 @@ __device__ double plus_square(double sum, T x) {
   return __fma_rn(v, v, sum);
 }
 
-/// A thread's part of a tile in global memory. Returns lane 0's sum of the whole tile, in the
-/// tile's first thread.
+/// Neighbouring threads' sums of a warp, added pairwise; every thread gets the result.
+__device__ inline double warp_pairwise(double sum) {
+#pragma unroll
+  for (int apart = 1; apart < 32; apart *= 2)
+    sum = __dadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart));
+  return sum;
+}
+/// The same of the eight warps' sums.
+__device__ inline double pairwise_of_warps(double const* sums) {
+  static_assert(block_threads == 8 * 32);
+  return __dadd_rn(__dadd_rn(__dadd_rn(sums[0], sums[1]), __dadd_rn(sums[2], sums[3])),
+                   __dadd_rn(__dadd_rn(sums[4], sums[5]), __dadd_rn(sums[6], sums[7])));
+}
+
+/// A thread's lanes of a tile in global memory, added pairwise.
 template <class T>
-__device__ double tile_sum(T const* x, Index begin, Index end, int part) {
-  constexpr int width = squares_width<T>;
-  constexpr int parts = squares_parts<T>;
-  constexpr int deep = 16;
-  double sum[width] = {};
-  Index i = begin + part * width;
-  for (; i + (deep - 1) * squares_lanes < end; i += deep * squares_lanes) {
-    Pack<T, width> p[deep];
+__device__ double lanes_sum(T const* x, Index begin, Index n) {
+  constexpr int deep = 8;  // accesses under way
+  constexpr int rows = static_cast<int>(squares_tile / squares_lanes);
+  double sum[squares_width] = {};
+  Index const first = begin + Index{threadIdx.x} * squares_width;
+  auto const add = [&](Pack<T, squares_width> const& p) {
 #pragma unroll
-    for (int k = 0; k < deep; ++k) p[k] = load<width>(x + i + k * squares_lanes);
+    for (int j = 0; j < squares_width; ++j) sum[j] = plus_square(sum[j], p.x[j]);
+  };
+  if (begin + squares_tile <= n) {
 #pragma unroll
-    for (int k = 0; k < deep; ++k) {
+    for (int row = 0; row < rows; row += deep) {
+      Pack<T, squares_width> p[deep];
 #pragma unroll
-      for (int j = 0; j < width; ++j) sum[j] = plus_square(sum[j], p[k].x[j]);
+      for (int k = 0; k < deep; ++k)
+        p[k] = load<squares_width>(x + first + (row + k) * squares_lanes);
+#pragma unroll
+      for (int k = 0; k < deep; ++k) add(p[k]);
     }
+  } else {
+#pragma unroll 4
+    for (Index i = first; i < n; i += squares_lanes) add(load<squares_width>(x + i));
   }
-  for (; i < end; i += squares_lanes) {
-    Pack<T, width> const p = load<width>(x + i);
-#pragma unroll
-    for (int j = 0; j < width; ++j) sum[j] = plus_square(sum[j], p.x[j]);
-  }
-#pragma unroll
-  for (int apart = parts / 2; apart > 0; apart /= 2) {
-#pragma unroll
-    for (int j = 0; j < width; ++j)
-      sum[j] = __dadd_rn(sum[j], __shfl_down_sync(0xffffffffu, sum[j], apart, parts));
-  }
-#pragma unroll
-  for (int apart = width / 2; apart > 0; apart /= 2) {
-#pragma unroll
-    for (int j = 0; j < apart; ++j) sum[j] = __dadd_rn(sum[j], sum[j + apart]);
-  }
-  return sum[0];
+  return __dadd_rn(__dadd_rn(sum[0], sum[1]), __dadd_rn(sum[2], sum[3]));
 }
 
 /// Says that this block has left its sum, once `store` has. Whether it is the last one.
@@ -99,95 +99,61 @@ __device__ bool leave_sum(SquaresWorkspace* workspace, Store store) {
   return is_last;
 }
 
-/// In order, the sums of up to `fan` neighbours of what the blocks have left, one a thread.
-__device__ inline double fold(double const* sums, int count, int begin) {
-  double result = 0;
-#pragma unroll 8
-  for (int k = begin; k < min(begin + squares_fan, count); ++k)
-    result = __dadd_rn(result, __ldcg(sums + k));
-  return result;
-}
-
-__device__ inline void add_to_record(double* record, double total, double unit) {
-  record[0] = __dadd_rn(record[0], total);
-  if (!isfinite(total)) record[1] = unit + 1;
-}
-
-/// A thread block makes the sum of one group; the last one that is done adds the groups up.
-/// Bytes an element: sizeof(T) read.
+/// A thread block leaves the sum of its tiles, the tiles in order; the last one that is done adds
+/// all up. Bytes an element: sizeof(T) read.
+/// @tparam Tiles of a thread block: 1, or those of a group
 /// @param first, last launch of a call
-template <class T>
-__global__ void __launch_bounds__(squares_threads<T>)
+template <class T, int Tiles>
+__global__ void __launch_bounds__(block_threads)
     squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record, double unit,
                    bool first, bool last) {
-  __shared__ double sums[squares_fan];
+  __shared__ double warps[Tiles][block_threads / 32];
   int const thread = static_cast<int>(threadIdx.x);
-  int const tile = thread / squares_parts<T>;
-  Index const begin = Index{blockIdx.x} * squares_group + tile * squares_tile;
-  Index const end = min(begin + squares_tile, n);
-  double const sum = tile_sum(x, min(begin, end), end, thread % squares_parts<T>);
-  if (thread % squares_parts<T> == 0) sums[tile] = sum;
+  Index const start = Index{blockIdx.x} * Tiles * squares_tile;
+  for (int tile = 0; tile < Tiles; ++tile) {
+    double const sum = warp_pairwise(lanes_sum(x, start + tile * squares_tile, n));
+    if (thread % 32 == 0) warps[tile][thread / 32] = sum;
+  }
   __syncthreads();
   bool const is_last = leave_sum(workspace, [&] {
-    double group = 0;
-#pragma unroll 16
-    for (int k = 0; k < squares_fan; ++k) group = __dadd_rn(group, sums[k]);
-    workspace->sums[blockIdx.x] = group;
+    double sum = 0;
+#pragma unroll
+    for (int tile = 0; tile < Tiles; ++tile) sum = __dadd_rn(sum, pairwise_of_warps(warps[tile]));
+    workspace->sums[blockIdx.x] = sum;
   });
   if (!is_last) return;
 
-  int const groups = static_cast<int>(gridDim.x);
-  if (thread < squares_fan) sums[thread] = fold(workspace->sums, groups, thread * squares_fan);
+  constexpr int left = static_cast<int>(squares_tiles) / Tiles;  // sums that are left of a group
+  int const count = static_cast<int>(gridDim.x);
+  double total = first ? 0.0 : workspace->totals[thread];
+#pragma unroll 4
+  for (int k = thread * left; k < count; k += block_threads * left) {
+    double group = 0;
+#pragma unroll
+    for (int i = 0; i < left; ++i)
+      group = __dadd_rn(group, k + i < count ? __ldcg(workspace->sums + k + i) : 0.0);
+    total = __dadd_rn(total, group);
+  }
+  if (!last) workspace->totals[thread] = total;
+  double const sum = warp_pairwise(total);
+  if (thread % 32 == 0) warps[0][thread / 32] = sum;
   __syncthreads();
   if (thread != 0) return;
-  // The last block of the sum may not be whole; it comes after the others either way.
-  double total = first ? 0.0 : workspace->carried;
-  for (int k = 0; k * squares_fan < groups; ++k) total = __dadd_rn(total, sums[k]);
-  workspace->carried = total;
   workspace->arrived = 0;
-  if (last) add_to_record(record, total, unit);
+  if (!last) return;
+  double const all = pairwise_of_warps(warps[0]);
+  record[0] = __dadd_rn(record[0], all);
+  if (!isfinite(all)) record[1] = unit + 1;
 }
 
-/// The same sum of up to one block of the sum, where few groups would leave the GPU idle: a thread
-/// block a tile, which is read at once. The last one that is done adds the tiles up.
-template <class T>
-__global__ void __launch_bounds__(block_threads)
-    squares_tile_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record,
-                        double unit) {
-  constexpr int width = 16 / sizeof(T);
-  constexpr int packs = static_cast<int>(squares_tile) / width;  // of a whole tile
-  __shared__ Pack<T, width> tile[packs];
-  __shared__ double sums[squares_fan];
-  int const thread = static_cast<int>(threadIdx.x);
-  Index const begin = Index{blockIdx.x} * squares_tile;
-  int const elements = static_cast<int>(min(squares_tile, n - begin));
-#pragma unroll
-  for (int k = 0; k < packs / block_threads; ++k) {
-    int const i = thread + k * block_threads;
-    if (i * width < elements) tile[i] = load<width>(x + begin + i * width);
-  }
-  __syncthreads();
-  double sum = 0;
-  if (thread < 32) {
-    if (thread < squares_lanes) {
-      T const* const cells = tile[0].x;
-#pragma unroll 16
-      for (int i = thread; i < elements; i += squares_lanes) sum = plus_square(sum, cells[i]);
-    }
-#pragma unroll
-    for (int apart = squares_lanes / 2; apart > 0; apart /= 2)
-      sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, squares_lanes));
-  }
-  if (!leave_sum(workspace, [&] { workspace->sums[blockIdx.x] = sum; })) return;
-
-  int const tiles = static_cast<int>(gridDim.x);
-  if (thread < squares_fan) sums[thread] = fold(workspace->sums, tiles, thread * squares_fan);
-  __syncthreads();
-  if (thread != 0) return;
-  double total = 0;
-  for (int k = 0; k * squares_fan < tiles; ++k) total = __dadd_rn(total, sums[k]);
-  workspace->arrived = 0;
-  add_to_record(record, total, unit);
+/// One launch of a call.
+template <int Tiles, class T>
+void squares_launched(cudaStream_t stream, T const* x, Index n, SquaresWorkspace* workspace,
+                      double* record, double unit, bool first, bool last) {
+  squares_kernel<T, Tiles>
+      <<<blocks(n, Tiles * squares_tile, "add_squares"), block_threads, 0, stream>>>(
+          x, n, workspace, record, unit, first, last);
+  launched("add_squares");
 }
 
 }  // namespace cuda::detail
@@ -211,21 +177,15 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
       stream.workspace(Index{sizeof(cuda::detail::SquaresWorkspace)}));
   double const number = static_cast<double>(unit);
   if (from.size() <= cuda::detail::squares_few) {
-    unsigned int const tiles =
-        cuda::detail::blocks(from.size(), cuda::detail::squares_tile, "add_squares");
-    cuda::detail::squares_tile_kernel<<<tiles, cuda::detail::block_threads, 0, stream.native()>>>(
-        from.address(), from.size(), workspace, record.address(), number);
-    cuda::detail::launched("add_squares");
+    cuda::detail::squares_launched<1>(stream.native(), from.address(), from.size(), workspace,
+                                      record.address(), number, true, true);
     return;
   }
   for (Index begin = 0; begin < from.size(); begin += cuda::detail::squares_launch) {
     Index const count = std::min(cuda::detail::squares_launch, from.size() - begin);
-    cuda::detail::squares_kernel<T>
-        <<<cuda::detail::blocks(count, cuda::detail::squares_group, "add_squares"),
-           cuda::detail::squares_threads<T>, 0, stream.native()>>>(
-            from.address() + begin, count, workspace, record.address(), number, begin == 0,
-            begin + count == from.size());
-    cuda::detail::launched("add_squares");
+    cuda::detail::squares_launched<cuda::detail::squares_tiles>(
+        stream.native(), from.address() + begin, count, workspace, record.address(), number,
+        begin == 0, begin + count == from.size());
   }
 }
 

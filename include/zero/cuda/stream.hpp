@@ -67,8 +67,8 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 class Stream {
  public:
   using Event = cuda::Event;  ///< what it records and waits for
-  /// What the kernels of one stream need: sums of 4096 tiles, and a count. Checked where they are.
-  static constexpr Index workspace_bytes = Index{129} * 256;
+  /// What the kernels of one stream need: the norm's sums of parts. Checked where they are.
+  static constexpr Index workspace_bytes = Index{265} * 256;
 
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
   /// @param watchers are looked at whenever the host waits for this stream

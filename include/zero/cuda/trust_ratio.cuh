@@ -11,8 +11,10 @@ namespace zero {
 
 namespace cuda::detail {
 
+inline constexpr Index norm_tile = zero::detail::norm_tile;
+inline constexpr int norm_lanes = zero::detail::norm_lanes;
 /// Tiles of a launch: each leaves two sums in the workspace.
-inline constexpr int norm_tiles = squares_fan * squares_fan / 2;
+inline constexpr int norm_tiles = static_cast<int>(squares_sums / 2);
 
 /// A stretch of one segment that lies in one slice, cut into tiles from its start.
 struct NormStretch {
@@ -35,7 +37,7 @@ __device__ void for_stretches(Segment const* segments, Index num_segments, NormS
       if (begin >= end) continue;
       Index const entry = 2 * ((slices.first + s) * slices.tensors + segment.trained);
       if (!f(NormStretch{segment, begin, end, tile, entry})) return;
-      tile += (end - begin + squares_tile - 1) / squares_tile;
+      tile += (end - begin + norm_tile - 1) / norm_tile;
     }
   }
 }
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(block_threads)
   UpdateConstants<O>& step = *shared_step;
   NormStretch& mine = *shared_stretch;
   __shared__ bool found;
-  __shared__ float values[2][squares_tile];
+  __shared__ float values[2][norm_tile];
   int const thread = static_cast<int>(threadIdx.x);
   Index const tile = first_tile + Index{blockIdx.x};
   if (thread == 0) {
@@ -61,8 +63,7 @@ __global__ void __launch_bounds__(block_threads)
     for_stretches(u.segments, u.num_segments, slices, [&](NormStretch const& stretch) {
       if (tile < stretch.first_tile) return false;
       mine = stretch;
-      found = tile <
-              stretch.first_tile + (stretch.end - stretch.begin + squares_tile - 1) / squares_tile;
+      found = tile < stretch.first_tile + (stretch.end - stretch.begin + norm_tile - 1) / norm_tile;
       return true;
     });
   }
@@ -70,8 +71,8 @@ __global__ void __launch_bounds__(block_threads)
   if (step.skip) return;
   double sum = 0;
   if (found) {
-    Index const begin = mine.begin + (tile - mine.first_tile) * squares_tile;
-    int const n = static_cast<int>(min(squares_tile, mine.end - begin));
+    Index const begin = mine.begin + (tile - mine.first_tile) * norm_tile;
+    int const n = static_cast<int>(min(norm_tile, mine.end - begin));
     for (int i = thread * update_width; i < n; i += block_threads * update_width) {
       UpdatePack<O, P> pack;
       pack.read(u, begin + i);
@@ -86,15 +87,14 @@ __global__ void __launch_bounds__(block_threads)
     }
     __syncthreads();
     if (thread < 32) {  // sixteen lanes each
-      float const* const cells = values[thread / squares_lanes];
-      for (int i = thread % squares_lanes; i < n; i += squares_lanes)
-        sum = plus_square(sum, cells[i]);
+      float const* const cells = values[thread / norm_lanes];
+      for (int i = thread % norm_lanes; i < n; i += norm_lanes) sum = plus_square(sum, cells[i]);
 #pragma unroll
-      for (int apart = squares_lanes / 2; apart > 0; apart /= 2)
-        sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, squares_lanes));
+      for (int apart = norm_lanes / 2; apart > 0; apart /= 2)
+        sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, norm_lanes));
     }
   }
-  double const directions = __shfl_sync(0xffffffffu, sum, squares_lanes);
+  double const directions = __shfl_sync(0xffffffffu, sum, norm_lanes);
   bool const is_last = leave_sum(workspace, [&] {
     workspace->sums[2 * blockIdx.x] = sum;
     workspace->sums[2 * blockIdx.x + 1] = directions;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(block_threads)
   int number = 0;
   for_stretches(u.segments, u.num_segments, slices, [&](NormStretch const& stretch) {
     if (number++ % block_threads != thread) return true;
-    Index const tiles = (stretch.end - stretch.begin + squares_tile - 1) / squares_tile;
+    Index const tiles = (stretch.end - stretch.begin + norm_tile - 1) / norm_tile;
     Index const from = max(first_tile, stretch.first_tile);
     Index const to = min(end_tile, stretch.first_tile + tiles);
     if (from >= to) return true;
@@ -134,7 +134,7 @@ void measure_norms(typename D::Stream& stream, Update<O, G, P, D> u, View<double
   auto* const workspace = reinterpret_cast<cuda::detail::SquaresWorkspace*>(
       stream.workspace(Index{sizeof(cuda::detail::SquaresWorkspace)}));
   // Each stretch may end with a tile that is not whole; blocks beyond the last tile leave zeros.
-  Index const most = arguments.n / cuda::detail::squares_tile + slices.count * u.segments.size();
+  Index const most = arguments.n / cuda::detail::norm_tile + slices.count * u.segments.size();
   for (Index first = 0; first < most; first += norm_tiles) {
     Index const count = std::min<Index>(norm_tiles, most - first);
     cuda::detail::norms_kernel<<<cuda::detail::blocks(count, 1, "measure_norms"),

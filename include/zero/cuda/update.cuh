@@ -4,8 +4,7 @@
 // one factor, states, weights, and rounding to the gathered parameters. The decision is read on the
 // GPU; where it skips, nothing is written. The arithmetic is the host's own, ElementUpdate of
 // optim/optimizer.hpp, on elements in registers: the bits are the host's, but where an optimizer's
-// constants round differently (double's pow), and where its sums of products are not written with
-// product() and nvcc may fuse them (-fmad=false forbids it).
+// sums of products are not written with product() and nvcc may fuse them (-fmad=false forbids it).
 
 #include <zero/cuda/pack.cuh>
 #include <zero/cuda/transfer.hpp>
@@ -18,7 +17,7 @@ namespace zero {
 namespace cuda::detail {
 
 inline constexpr int update_width = 4;  // floats of 16 bytes
-inline constexpr int update_depth = 2;  // accesses that a thread has under way, an array
+inline constexpr int update_depth = 1;  // accesses that a thread has under way, an array
 inline constexpr Index update_taken = Index{block_threads} * update_width * update_depth;
 
 template <class O, class G, class P>
@@ -73,18 +72,16 @@ struct UpdatePack {
 
   template <class G>
   __device__ void read(UpdateArguments<O, G, P> const& u, Index i) {
-    Pack<G, update_width> const g = load_cached<update_width>(u.gradients + i);
+    Pack<G, update_width> const g = load<update_width>(u.gradients + i);
 #pragma unroll
     for (int e = 0; e < update_width; ++e) gradients[e] = widen(g.x[e]);
-    weights =
-        load_cached<update_width>(static_cast<typename Storage::Master const*>(u.weights) + i);
+    weights = load<update_width>(static_cast<typename Storage::Master const*>(u.weights) + i);
     if constexpr (Storage::splits)
-      rounded =
-          load_cached<update_width>(static_cast<typename Storage::Parameter const*>(u.rounded) + i);
+      rounded = load<update_width>(static_cast<typename Storage::Parameter const*>(u.rounded) + i);
 #pragma unroll
     for (int j = 0; j < O::num_states; ++j)
-      states[j] = load_cached<update_width>(static_cast<typename Storage::State const*>(u.states) +
-                                            j * u.n + i);
+      states[j] =
+          load<update_width>(static_cast<typename Storage::State const*>(u.states) + j * u.n + i);
   }
   /// The arithmetic of the host's reference over these elements.
   /// @param i where they start
@@ -111,16 +108,16 @@ struct UpdatePack {
   }
   template <class G>
   __device__ void write(UpdateArguments<O, G, P> const& u, Index i) {
-    store_cached(u.weights + i, weights);
+    store(u.weights + i, weights);
 #pragma unroll
-    for (int j = 0; j < O::num_states; ++j) store_cached(u.states + j * u.n + i, states[j]);
+    for (int j = 0; j < O::num_states; ++j) store(u.states + j * u.n + i, states[j]);
     if constexpr (Storage::splits) {
-      store_cached(u.rounded + i, rounded);
+      store(u.rounded + i, rounded);
     } else if (u.rounded != nullptr) {
 #pragma unroll
       for (int e = 0; e < update_width; ++e)
         rounded.x[e] = narrow<typename Storage::Parameter>(weights.x[e]);
-      store_cached(u.rounded + i, rounded);
+      store(u.rounded + i, rounded);
     }
   }
 };

@@ -7,6 +7,7 @@
 #include <zero/device/host.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -76,38 +77,55 @@ void copy_out(typename D::Stream& stream, std::remove_const_t<T>* host, View<T, 
 
 namespace detail {
 
-/// Sum of x[i]^2 over n elements, n a multiple of 64: tiles of 4096, in a tile sixteen running sums
-/// (element i goes to sum i mod 16) added pairwise; 64 tiles added in order are a group, 64 groups
-/// a block, and blocks are added in order, so that a device can make many of these sums at once.
-/// Squares of floats are exact in double and cannot overflow it, so the sum is finite exactly when
-/// every element is.
+inline constexpr Index squares_lanes = 1024;               // running sums of a tile
+inline constexpr Index squares_tile = 16 * squares_lanes;  // elements
+inline constexpr Index squares_tiles = 8;                  // of a group
+inline constexpr Index squares_totals = 256;               // running sums of groups
+
+/// Neighbours added until one sum is left. @param count a power of two
+inline double add_pairwise(double* sums, Index count) {
+  for (; count > 1; count /= 2) {
+    for (Index k = 0; k < count / 2; ++k) sums[k] = sums[2 * k] + sums[2 * k + 1];
+  }
+  return sums[0];
+}
+
+/// Of at most one tile. What is not there counts as 0, which changes no bit of a sum of squares.
+template <class T>
+double squares_of_tile(T const* x, Index n) {
+  auto const add_row = [x](double* sums, Index begin, Index count) {
+    for (Index k = 0; k < count; ++k) {
+      double const v = static_cast<double>(static_cast<float>(x[begin + k]));
+      sums[k] += v * v;
+    }
+  };
+  double sums[squares_lanes];
+  Index const used = std::min(n, squares_lanes);
+  Index const lanes = static_cast<Index>(std::bit_ceil(at(used)));
+  std::fill_n(sums, at(lanes), 0.0);
+  Index begin = 0;
+  for (; begin + squares_lanes <= n; begin += squares_lanes) add_row(sums, begin, squares_lanes);
+  add_row(sums, begin, n - begin);
+  return add_pairwise(sums, lanes);
+}
+
+/// Sum of x[i]^2 over n elements. A tile of 16,384 has 1,024 running sums, element i goes to sum i
+/// mod 1,024, and neighbours are added pairwise; 8 tiles in order are a group; group g goes to
+/// running total g mod 256, and totals are added pairwise as well. A device can make many of these
+/// sums at once, and reads memory in order. Squares of floats are exact in double and cannot
+/// overflow it, so the sum is finite exactly when every element is.
 template <class T>
 double sum_of_squares(T const* x, Index n) {
-  constexpr Index tile = 4096;
-  constexpr int lanes = 16;
-  constexpr Index fan = 64;
-  double total = 0;
-  double block = 0;
-  double group = 0;
-  Index tiles = 0;
-  for (Index begin = 0; begin < n; begin += tile) {
-    double sum[lanes] = {};
-    Index const end = std::min(begin + tile, n);
-    for (Index i = begin; i < end; i += lanes) {
-      for (int k = 0; k < lanes; ++k) {
-        double const v = static_cast<double>(static_cast<float>(x[i + k]));
-        sum[k] += v * v;
-      }
-    }
-    for (int width = lanes / 2; width > 0; width /= 2) {
-      for (int k = 0; k < width; ++k) sum[k] += sum[k + width];
-    }
-    group += sum[0];
-    ++tiles;
-    if (tiles % fan == 0) block += std::exchange(group, 0.0);
-    if (tiles % (fan * fan) == 0) total += std::exchange(block, 0.0);
+  double totals[squares_totals] = {};
+  Index groups = 0;
+  for (Index begin = 0; begin < n; ++groups) {
+    double group = 0;
+    for (Index tile = 0; tile < squares_tiles && begin < n; ++tile, begin += squares_tile)
+      group += squares_of_tile(x + begin, std::min(squares_tile, n - begin));
+    totals[groups % squares_totals] += group;
   }
-  return total + (block + group);
+  return add_pairwise(
+      totals, static_cast<Index>(std::bit_ceil(at(std::clamp(groups, Index{1}, squares_totals)))));
 }
 
 }  // namespace detail

@@ -6,6 +6,9 @@
 #include <zero/device/device.hpp>
 
 #include <array>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 namespace zero {
 
@@ -35,6 +38,21 @@ struct ReplayChoice<D> {
 };
 
 }  // namespace detail
+
+/// Looks whether a step may be replayed.
+/// @tparam D the device
+/// @param below state lies below it
+/// @param in_one all updates wait for the same event, the decision's
+/// @throws InvalidArgument saying why not
+template <Device D>
+void require_replay(bool below, bool in_one) {
+  auto const refuse = [](char const* why) {
+    throw InvalidArgument(std::string("Options::replay: found true; expected false, since ") + why);
+  };
+  if (!CanReplay<D>) refuse("the device records no work");
+  if (below) refuse("state lies below the device");
+  if (!in_one) refuse("with UncheckedGradients each update waits for its own reduction");
+}
 
 /// A part of a step that may be replayed.
 /// @tparam D the device

@@ -3,6 +3,7 @@
 // AdamW (Loshchilov, Hutter: Decoupled Weight Decay Regularization, ICLR 2019, algorithm 2), and
 // the moments that it shares with the other members of its family.
 
+#include <zero/core/integer_power.hpp>
 #include <zero/device/host.hpp>
 #include <zero/optim/adam_kernel.hpp>
 #include <zero/optim/learning_rate.hpp>
@@ -20,9 +21,8 @@ struct BiasCorrections {
 
   /// Of update t, from 1.
   ZERO_HOST_DEVICE static BiasCorrections of(float beta1, float beta2, Index t) {
-    double const n = static_cast<double>(t);
-    return {static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta1), n))),
-            static_cast<float>(1.0 / (1.0 - std::pow(static_cast<double>(beta2), n)))};
+    return {static_cast<float>(1.0 / (1.0 - integer_power(beta1, t))),
+            static_cast<float>(1.0 / (1.0 - integer_power(beta2, t)))};
   }
 };
 

@@ -55,9 +55,8 @@ struct Lamb {
   ZERO_HOST_DEVICE float learning_rate(Index t) const {
     double rate = static_cast<double>(lr) * schedule.factor(t);
     if (correction == LambCorrection::rate) {
-      double const n = static_cast<double>(t > 1 ? t : 1);  // before the first good step t is 0
-      rate *= std::sqrt(1.0 - std::pow(static_cast<double>(beta2), n)) /
-              (1.0 - std::pow(static_cast<double>(beta1), n));
+      Index const n = t > 1 ? t : 1;  // before the first good step t is 0
+      rate *= std::sqrt(1.0 - integer_power(beta2, n)) / (1.0 - integer_power(beta1, n));
     }
     return static_cast<float>(rate);
   }

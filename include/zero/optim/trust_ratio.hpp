@@ -9,6 +9,26 @@
 
 namespace zero {
 
+namespace detail {
+
+inline constexpr Index norm_tile = 4096;  // elements
+inline constexpr int norm_lanes = 16;     // running sums of a tile
+
+/// Of at most one tile: element i goes to sum i mod 16, sums are added pairwise by halves.
+inline double squares_of_norm_tile(float const* x, Index n) {
+  double sums[norm_lanes] = {};
+  for (Index i = 0; i < n; ++i) {
+    double const v = static_cast<double>(x[i]);
+    sums[i % norm_lanes] += v * v;
+  }
+  for (int width = norm_lanes / 2; width > 0; width /= 2) {
+    for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
+  }
+  return sums[0];
+}
+
+}  // namespace detail
+
 /// sums[(slices.first + k) * tensors + trained] = {sum of weight^2, sum of direction^2} of the k-th
 /// slice, for every tensor that has elements in it; other entries are left alone. Sums are in
 /// double and in an order that depends only on where the tensor's elements lie in the slice: tiles
@@ -24,7 +44,7 @@ void measure_norms(typename D::Stream& stream, Update<O, G, P, D> u, View<double
     ElementUpdate<O, G, P> part = detail::resolve(u, decision);
     Segment const* const segments = D::resolve(u.segments.address());
     double* const to = D::resolve(sums.address());
-    constexpr Index tile = 4096;
+    constexpr Index tile = detail::norm_tile;
     float weights[tile];
     float directions[tile];
     for (Index s = 0; s < slices.count; ++s) {
@@ -41,8 +61,8 @@ void measure_norms(typename D::Stream& stream, Update<O, G, P, D> u, View<double
             weights[i] = part.weight(first + i);
             directions[i] = part.direction(first + i, state);
           }
-          squares[0] += detail::sum_of_squares(weights, n);
-          squares[1] += detail::sum_of_squares(directions, n);
+          squares[0] += detail::squares_of_norm_tile(weights, n);
+          squares[1] += detail::squares_of_norm_tile(directions, n);
         }
         double* const entry = to + 2 * ((slices.first + s) * slices.tensors + part.segment.trained);
         entry[0] = squares[0];

@@ -8,7 +8,7 @@
 namespace zero {
 
 /// The questions that policies answer; a trainer takes at most one policy of each kind.
-enum class PolicyKind { sharding, precision, state };
+enum class PolicyKind { sharding, precision, state, checking };
 
 /// An empty type with constexpr facts, and `kind`, the question it answers.
 template <class P>

@@ -31,6 +31,9 @@ struct Options {
   std::optional<Reduction> reduction{};
   /// Stage 3: visits by which a gather runs ahead of its use, 0 to 64.
   int prefetch = 1;
+  /// Reductions run on a stream of their own, beside the backward pass; false: on the compute
+  /// stream, where nothing runs beside them. The same bits.
+  bool overlap = true;
   /// Elements up to which the reductions of neighbouring units, which their gradients wait for, are
   /// launched as one group; a unit larger than this, and every unit at 0, is launched alone.
   Index bucket = 0;

@@ -2,6 +2,7 @@
 #pragma once
 // A bundle of policies, one of each kind at most; what is not given takes the default.
 
+#include <zero/policy/checking.hpp>
 #include <zero/policy/precision.hpp>
 #include <zero/policy/sharded.hpp>
 #include <zero/policy/state.hpp>
@@ -22,8 +23,8 @@ struct Pick<Kind, Default, First, Rest...> {
 
 }  // namespace detail
 
-/// The compile-time choices of one trainer: Sharded<0>, Fp32 and State<float> unless the pack says
-/// otherwise.
+/// The compile-time choices of one trainer: Sharded<0>, Fp32, State<float> and CheckedGradients
+/// unless the pack says otherwise.
 template <class... P>
 struct Policies {
   static_assert((Policy<P> && ...),
@@ -37,6 +38,8 @@ struct Policies {
                 "Policies: more than one sharding policy was given");
   static_assert(count(PolicyKind::precision) <= 1, "Policies: more than one precision was given");
   static_assert(count(PolicyKind::state) <= 1, "Policies: more than one State<...> was given");
+  static_assert(count(PolicyKind::checking) <= 1,
+                "Policies: more than one of CheckedGradients and UncheckedGradients was given");
 
   /// The one given, or Sharded<0>.
   using Sharding = typename detail::Pick<PolicyKind::sharding, Sharded<0>, P...>::type;
@@ -44,6 +47,8 @@ struct Policies {
   using Precision = typename detail::Pick<PolicyKind::precision, Fp32, P...>::type;
   /// The one given, or State<float>.
   using State = typename detail::Pick<PolicyKind::state, zero::State<float>, P...>::type;
+  /// The one given, or CheckedGradients.
+  using Checking = typename detail::Pick<PolicyKind::checking, CheckedGradients, P...>::type;
   static_assert(ShardingPolicy<Sharding>,
                 "Policies: a sharding policy needs shards_optimizer, shards_gradients, "
                 "shards_parameters, each implying the one before it, optimizer_tier and "
@@ -53,6 +58,8 @@ struct Policies {
                 "which may be false only where Parameter is float; see zero/policy/precision.hpp");
   static_assert(StatePolicy<State>,
                 "Policies: a state policy needs Type, float or bf16; see zero/policy/state.hpp");
+  static_assert(CheckingPolicy<Checking>,
+                "Policies: a checking policy needs checks, a bool; see zero/policy/checking.hpp");
 };
 
 }  // namespace zero

@@ -57,7 +57,8 @@ class Context : Requirements<C, P> {
   /// @param run_options the same on every rank
   Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
-      : units((validate(run_options, ranks.size()), std::move(model.units))),
+      : units((validate(run_options, ranks.size()), validate(facts, run_options),
+               std::move(model.units))),
         options(run_options),
         loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
                                                                             : LossScale())),
@@ -69,7 +70,8 @@ class Context : Requirements<C, P> {
         communicator(std::move(ranks)),
         compute(device().stream()),
         gathering(device().stream()),
-        reducing(device().stream()),
+        beside(device().stream()),
+        reducing(options.overlap ? beside : compute),
         tables((check_limit(), device()), plan.tables),
         tiers(device(), layout, shares, plan.tiers, communicator.rank()),
         extra_parameters(device()),
@@ -79,7 +81,7 @@ class Context : Requirements<C, P> {
       View<std::byte, Device> const all = workspace.view();
       compute.use_workspace(all.address(), all.size());
     }
-    check_replay();
+    if (options.replay) require_replay<Device>(has_tiers, P::Checking::checks);
     compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
     Decision first{};
@@ -230,7 +232,8 @@ class Context : Requirements<C, P> {
   C const communicator;               ///< all ranks; channels are made from it
   typename Device::Stream compute;    ///< the model's work, clip and update; channel 0
   typename Device::Stream gathering;  ///< gathers and publications; channel 1
-  typename Device::Stream reducing;   ///< reductions; channel 2
+  typename Device::Stream beside;     ///< what reduces where options.overlap says so
+  typename Device::Stream& reducing;  ///< reductions; channel 2
   SlotArray<Device> tables;           ///< small, by the names above
   /// What lies below the device.
   [[no_unique_address]] std::conditional_t<has_tiers, Tiers<Device, P, Shares>, NoTiers> tiers;
@@ -259,18 +262,6 @@ class Context : Requirements<C, P> {
                       " in use. Plan: " + plan.text());
   }
 
-  void check_replay() const {
-    if (!options.replay) return;
-    if constexpr (!CanReplay<Device>) {
-      throw InvalidArgument(
-          "Options::replay: found true; expected false, since the device records no work");
-    }
-    if constexpr (has_tiers) {
-      throw InvalidArgument(
-          "Options::replay: found true; expected false, since state lies below the device");
-    }
-  }
-
   void compare(std::uint64_t optimizer_facts) {
     if (shares.alone()) return;
     auto const bits = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
@@ -293,23 +284,28 @@ class Context : Requirements<C, P> {
                                     .value()},
         {"Options::accumulation", static_cast<std::uint64_t>(options.accumulation)},
         {"Options::clip", bits(options.clip)},
-        {"Options::reduction", std::uint64_t{shares.boundary()}},
         {"Options::prefetch", static_cast<std::uint64_t>(options.prefetch)},
         {"Options::bucket", static_cast<std::uint64_t>(options.bucket)},
         {"Options::publish_bucket",
          static_cast<std::uint64_t>(options.publish_bucket.value_or(options.bucket))},
         {"Options::persistence_threshold",
          static_cast<std::uint64_t>(options.persistence_threshold)},
-        {"Options::release_after_forward", std::uint64_t{options.release_after_forward}},
-        {"Options::seed", options.seed}};
+        {"Options::seed", options.seed},
+        {nullptr, std::uint64_t{shares.boundary()} | std::uint64_t{options.overlap} << 1 |
+                      std::uint64_t{options.release_after_forward} << 2}};
+    char const* const switches[] = {"Options::reduction", "Options::overlap",
+                                    "Options::release_after_forward"};  // bits of the last word
     std::vector<std::uint64_t> words;
     for (auto const& [name, value] : facts) words.push_back(value);
     std::vector<std::uint64_t> const all = exchange(words, "start");
     for (std::size_t i = 0; i < words.size(); ++i) {
       for (Index r = 1; r < world(); ++r) {
-        if (all[at(r) * words.size() + i] == all[i]) continue;
-        throw CommunicationError(std::string("ranks were built differently: rank ") +
-                                 std::to_string(r) + " differs from rank 0 in " + facts[i].first);
+        std::uint64_t const apart = all[at(r) * words.size() + i] ^ all[i];
+        if (apart == 0) continue;
+        throw CommunicationError(
+            std::string("ranks were built differently: rank ") + std::to_string(r) +
+            " differs from rank 0 in " +
+            (facts[i].first != nullptr ? facts[i].first : switches[std::countr_zero(apart)]));
       }
     }
   }

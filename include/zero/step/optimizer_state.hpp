@@ -8,6 +8,8 @@
 #include <zero/step/update.hpp>
 #include <zero/tier/offloaded_state.hpp>
 
+#include <algorithm>
+
 namespace zero {
 
 /// @tparam X a Context
@@ -97,7 +99,12 @@ class OptimizerState {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
     updates_(context_.compute, {&parameters, &gradients}, [&] {
-      for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
+      auto const one = [&](int u) { update_unit(*this, parameters, gradients, u); };
+      if constexpr (X::Policy::Checking::checks) {
+        for (int u = 0; u < context_.layout.size(); ++u) one(u);
+      } else {  // as they are reduced: each waits for its own reduction alone
+        for (Flush const& f : context_.timeline.flushes()) std::ranges::for_each(f.units, one);
+      }
     });
     if constexpr (offloads) offloaded_.update(parameters);
   }

@@ -27,6 +27,7 @@ struct Facts {
   bool has_trust_ratio = false;        ///< the optimizer compares norms of whole tensors
   Tier optimizer_tier = Tier::device;  ///< where the optimizer's numbers lie
   Tier parameter_tier = Tier::device;  ///< where slices of parameters lie
+  bool checks_gradients = true;        ///< before anything is moved
 
   /// @tparam P a Policies<...>
   /// @param has_trust_ratio as the optimizer's concept HasTrustRatio
@@ -48,7 +49,8 @@ struct Facts {
             sizeof(typename P::State::Type),
             has_trust_ratio,
             S::optimizer_tier,
-            S::parameter_tier};
+            S::parameter_tier,
+            P::Checking::checks};
   }
 
   /// 0 to 3.
@@ -70,9 +72,21 @@ struct Facts {
         .add(Index{has_trust_ratio})
         .add(static_cast<Index>(optimizer_tier))
         .add(static_cast<Index>(parameter_tier))
+        .add(Index{checks_gradients})
         .value();
   }
 };
+
+/// @throws InvalidArgument for options that the facts leave no room for
+inline void validate(Facts const& facts, Options const& o) {
+  if (facts.checks_gradients) return;
+  if (o.clip != 0)
+    throw InvalidArgument("Options::clip: found " + std::to_string(o.clip) +
+                          "; expected 0 with UncheckedGradients, which makes no norm");
+  if (o.loss_scale && o.loss_scale->given())
+    throw InvalidArgument(
+        "Options::loss_scale: expected none with UncheckedGradients, which sees no overflow");
+}
 
 /// One rank's share of every unit. Refers to the layout, which outlives it.
 class Shares {
