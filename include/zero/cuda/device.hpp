@@ -3,8 +3,10 @@
 // A GPU as a device.
 
 #include <zero/cuda/range.hpp>
+#include <zero/cuda/replay.hpp>
 #include <zero/cuda/stream.hpp>
 #include <zero/device/range.hpp>
+#include <zero/device/replay.hpp>
 
 #include <memory>
 
@@ -28,6 +30,7 @@ class Device {
   using Event = cuda::Event;                  ///< orders streams
   using Buffer = cuda::Buffer;                ///< owner of GPU memory
   using Range = cuda::Range;                  ///< names work for profilers
+  using Replay = cuda::Replay;                ///< a part of a step as a graph
 
   /// @param ordinal of the GPU, as CUDA counts those that this process sees
   /// @throws InvalidArgument when there is no such GPU; Failure
@@ -87,7 +90,7 @@ class Device {
   std::shared_ptr<HostWorkers> workers_;
 };
 
-static_assert(zero::Device<Device> && NamesRanges<Device>);
+static_assert(zero::Device<Device> && NamesRanges<Device> && CanReplay<Device>);
 
 /// A device whose work is kernels: what cuda/*.cuh offers is for all of these, so that a test's
 /// device, which delays or counts, runs the same kernels. Not the host's memory beside one, whose

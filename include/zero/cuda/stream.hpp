@@ -6,6 +6,7 @@
 #include <zero/cuda/memory.hpp>
 #include <zero/device/host_workers.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -39,6 +40,13 @@ class Event {
 
  private:
   cudaEvent_t handle_ = nullptr;
+};
+
+/// What was waited for and recorded while a stream was captured, each once, in order: it stays
+/// outside of the graph, whose launch comes behind the waits and before the records.
+struct CapturedEvents {
+  std::vector<Event const*> waits{};  ///< not owned
+  std::vector<Event*> records{};      ///< not owned
 };
 
 /// What must be looked at while the host waits, since a stream that waits for other processes would
@@ -80,6 +88,7 @@ class Stream {
         watchers_(std::move(other.watchers_)),
         handle_(std::exchange(other.handle_, nullptr)),
         failed_(other.failed_),
+        captured_(std::exchange(other.captured_, nullptr)),
         workspace_(std::move(other.workspace_)),
         workspace_address_(std::exchange(other.workspace_address_, nullptr)),
         workspace_bytes_(other.workspace_bytes_),
@@ -91,6 +100,7 @@ class Stream {
     std::swap(watchers_, other.watchers_);
     std::swap(handle_, other.handle_);
     std::swap(failed_, other.failed_);
+    std::swap(captured_, other.captured_);
     std::swap(workspace_, other.workspace_);
     std::swap(workspace_address_, other.workspace_address_);
     std::swap(workspace_bytes_, other.workspace_bytes_);
@@ -108,6 +118,10 @@ class Stream {
   /// The event is complete when all that is enqueued by now is done. What fails in this is thrown
   /// by check().
   void record(Event& event) noexcept {
+    if (captured_ != nullptr) {
+      keep(captured_->records, &event);
+      return;
+    }
     cudaError_t const status = event.native() == nullptr ? cudaErrorInvalidValue
                                                          : cudaEventRecord(event.native(), handle_);
     if (status == cudaSuccess) return;
@@ -117,6 +131,10 @@ class Stream {
   /// What is enqueued from now on runs after the event's record; the host goes on. @throws Failure
   void wait(Event const& event) {
     if (event.native() == nullptr) return;
+    if (captured_ != nullptr) {
+      keep(captured_->waits, &event);
+      return;
+    }
     cuda::check(cudaStreamWaitEvent(handle_, event.native(), cudaEventWaitDefault),
                 "cudaStreamWaitEvent");
   }
@@ -143,9 +161,11 @@ class Stream {
 
   /// Runs work() on the host, in this stream's order, by a thread of CUDA's; it calls nothing of
   /// CUDA. What it throws is thrown by check(); work behind it is then left out.
-  /// @throws Failure
+  /// @throws InvalidArgument while the stream is captured; Failure
   template <class F>
   void enqueue(F work) {
+    if (captured_ != nullptr)
+      throw InvalidArgument("cuda::Stream: work of the host cannot be part of a graph");
     if (tasks_ == nullptr) tasks_ = std::make_unique<HostTasks>();
     auto* const task = tasks_->keep(std::move(work));
     cudaError_t const status = cudaLaunchHostFunc(handle_, HostTasks::run, task);
@@ -157,6 +177,19 @@ class Stream {
 
   cudaStream_t native() const { return handle_; }   ///< for kernels; stays this object's
   int ordinal() const { return pool_->ordinal(); }  ///< of its GPU, as CUDA counts them
+
+  /// What is enqueued from now on goes into a graph and is not run; events go into `events`, which
+  /// stays until end_capture. @throws Failure
+  void begin_capture(CapturedEvents& events) {
+    cuda::check(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture");
+    captured_ = &events;
+  }
+  /// Ends that. @param graph is the caller's, null where it failed
+  cudaError_t end_capture(cudaGraph_t& graph) noexcept {
+    captured_ = nullptr;
+    return cudaStreamEndCapture(handle_, &graph);
+  }
 
   /// Gives it memory of this GPU for its kernels, in place of memory of its own.
   /// @param address of memory that outlives its work, aligned to 256 bytes
@@ -188,6 +221,10 @@ class Stream {
   }
 
  private:
+  template <class E>
+  static void keep(std::vector<E>& events, E event) {
+    if (std::find(events.begin(), events.end(), event) == events.end()) events.push_back(event);
+  }
   bool done() {
     cudaError_t const status = cudaStreamQuery(handle_);
     if (status == cudaErrorNotReady) {
@@ -207,7 +244,8 @@ class Stream {
   std::shared_ptr<Watchers> watchers_;
   cudaStream_t handle_ = nullptr;
   cudaError_t failed_ = cudaSuccess;
-  Buffer workspace_;  // where it was given none
+  CapturedEvents* captured_ = nullptr;  // not owned; null where it is not captured
+  Buffer workspace_;                    // where it was given none
   std::byte* workspace_address_ = nullptr;
   Index workspace_bytes_ = 0;
   std::unique_ptr<HostTasks> tasks_;  // where there were any

@@ -4,6 +4,7 @@
 // of the step. Each slice has a record, filled by its owner, or by every rank where all keep
 // everything; the order of sums is the same.
 
+#include <zero/device/replay.hpp>
 #include <zero/optim/not_finite.hpp>
 #include <zero/step/gradients.hpp>
 
@@ -22,7 +23,10 @@ class Clip {
   using D = typename X::Device;        ///< of this rank
 
   /// @param context outlives this
-  explicit Clip(X& context) : context_(context), communicator_(context.communicator.channel(0)) {}
+  explicit Clip(X& context)
+      : context_(context),
+        communicator_(context.communicator.channel(0)),
+        squares_(context.options.replay) {}
 
   /// Replaces the decision with that of this step.
   /// @param gradients reduced
@@ -41,7 +45,9 @@ class Clip {
       fill_zero(stream, records.view(0, world * width));  // nothing is known, all is well
     } else if constexpr (X::Sharding::shards_optimizer) {
       Index const rank = context_.rank();
-      add_slice(gradients, rank, records.view(rank * width, width));
+      auto const record = records.view(rank * width, width);
+      start_record(stream, record, context_.done());
+      squares_(stream, {&gradients}, [&] { add_slice(gradients, rank, record); });
       mark_loss(records.view(rank * width + 3, 1));
       if (!context_.shares.alone()) {
         communicator_.all_gather(records.source(rank * width, width),
@@ -49,7 +55,11 @@ class Clip {
                                  Where{"clip", "norm records", context_.step});
       }
     } else {
-      for (Index r = 0; r < world; ++r) add_slice(gradients, r, records.view(r * width, width));
+      for (Index r = 0; r < world; ++r)
+        start_record(stream, records.view(r * width, width), context_.done());
+      squares_(stream, {&gradients}, [&] {
+        for (Index r = 0; r < world; ++r) add_slice(gradients, r, records.view(r * width, width));
+      });
       share_losses(records);
     }
     auto decision = context_.decision().template on<Decision>(stream);
@@ -71,7 +81,6 @@ class Clip {
   static constexpr bool below = X::Sharding::optimizer_tier != Tier::device;
 
   void add_slice(Gradients<X>& gradients, Index rank, View<double, D> record) {
-    start_record(context_.compute, record, context_.done());
     if constexpr (below) {
       if (context_.shares.mixes()) add_units(gradients, rank);
       context_.tiers.write_squares(context_.compute, record);
@@ -123,6 +132,7 @@ class Clip {
 
   X& context_;
   C communicator_;
+  Repeated<D> squares_;  // of all units, one behind the other
 };
 
 }  // namespace zero

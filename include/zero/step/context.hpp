@@ -10,6 +10,7 @@
 #include <zero/core/version.hpp>
 #include <zero/device/flatten.hpp>
 #include <zero/device/range.hpp>
+#include <zero/device/replay.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -80,6 +81,7 @@ class Context : Requirements<C, P> {
       View<std::byte, Device> const all = workspace.view();
       compute.use_workspace(all.address(), all.size());
     }
+    if (options.replay) require_replay<Device>(has_tiers, P::Checking::checks);
     compare(optimizer_facts);
     auto claim = decision().template on<Decision>(compute);
     Decision first{};

@@ -8,6 +8,8 @@
 #include <zero/step/update.hpp>
 #include <zero/tier/offloaded_state.hpp>
 
+#include <algorithm>
+
 namespace zero {
 
 /// @tparam X a Context
@@ -34,7 +36,8 @@ class OptimizerState {
         slots_(context.device(), context.plan.optimizer_state),
         offloaded_(context, optimizer_),
         clip_(context),
-        measure_(context) {
+        measure_(context),
+        updates_(context.options.replay) {
     if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer " +
                             std::string(HasTrustRatio<O> ? "without" : "with") +
@@ -89,13 +92,14 @@ class OptimizerState {
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
-    if constexpr (X::Policy::Checking::checks) {
-      for (int u = 0; u < context_.layout.size(); ++u) update_unit(*this, parameters, gradients, u);
-    } else {  // as they are reduced: each waits for its own reduction alone
-      for (Flush const& f : context_.timeline.flushes()) {
-        for (int u : f.units) update_unit(*this, parameters, gradients, u);
+    updates_(context_.compute, {&parameters, &gradients}, [&] {
+      auto const one = [&](int u) { update_unit(*this, parameters, gradients, u); };
+      if constexpr (X::Policy::Checking::checks) {
+        for (int u = 0; u < context_.layout.size(); ++u) one(u);
+      } else {  // as they are reduced: each waits for its own reduction alone
+        for (Flush const& f : context_.timeline.flushes()) std::ranges::for_each(f.units, one);
       }
-    }
+    });
     if constexpr (offloads) offloaded_.update(parameters);
   }
   /// What of it lies below the device, an OffloadedState.
@@ -126,6 +130,7 @@ class OptimizerState {
   Clip<X> clip_;
   [[no_unique_address]] std::conditional_t<HasTrustRatio<O>, Measure<X>, Nothing> measure_;
   std::vector<Index> num_segments_;
+  Repeated<typename X::Device> updates_;  // of all units
 };
 
 template <class X, Optimizer O>
