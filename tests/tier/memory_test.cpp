@@ -2,8 +2,11 @@
 // What tiers take is what the plan says, falls from tier to tier on the device, and is given back.
 #include <zero/core/error.hpp>
 #include <zero/device/host.hpp>
+#include <zero/optim/adamw.hpp>
+#include <zero/step/shares.hpp>
 #include <zero/tier/host_side.hpp>
 #include <zero/tier/tier_plan.hpp>
+#include <zero/tier/tiers.hpp>
 
 #include <doctest/doctest.h>
 #include <support/death.hpp>
@@ -92,6 +95,28 @@ TEST_CASE("a limit of host memory is held against the plan, whose buffers are na
   CHECK_MESSAGE(has(said, "host optimizer state "), said);
 }
 
+TEST_CASE("a plan that this machine has no memory for is refused before any of it is taken") {
+  zero::Units const units{{"a", {{.name = "a.w", .shape = {Index{1} << 42}}}}};
+  using P =
+      zero::Policies<zero::Sharded<3, zero::Offload<zero::OnHost, zero::OnHost>>, zero::Bf16Mixed>;
+  zero::Layout const layout(units, 1);
+  zero::Shares const shares(layout, zero::Facts::of<P>(zero::AdamW::num_states), zero::Options{});
+  zero::TierPlan const plan(layout, shares);
+  zero::Host device;
+  std::string said;
+  try {
+    zero::Tiers<zero::Host, P, zero::Shares> const tiers(device, layout, shares, plan, 0);
+  } catch (zero::OutOfMemory const& e) {
+    said = e.what();
+  }
+  CHECK_MESSAGE(has(said, "the plan needs " + std::to_string(plan.host_bytes()) +
+                              " bytes of host memory a rank; this machine has "),
+                said);
+  // 2^42 elements: a weight and two states in float below the device, and the parameters.
+  CHECK_MESSAGE(has(said, "host optimizer state " + std::to_string(Index{12} << 42)), said);
+  CHECK_MESSAGE(has(said, "host parameters " + std::to_string(Index{2} << 42)), said);
+}
+
 TEST_CASE("locked memory is what was asked for, to the byte") {
   zero::Host device;
   zero::HostSide<zero::Host> side(device, zero::MemoryLock::required);
@@ -125,12 +150,12 @@ TEST_CASE("plan and ledgers tell locked bytes of a rank, and of a process and a 
   CHECK(train_mixed(setup).ranks[0].locked.planned == 0);
 
   zero::TierPlan plan;
-  plan.staging.add(1000);
+  plan.staging.add(1024);
   CHECK(plan.locked_text(1, 8) ==
         "locked: 0 bytes a rank, 0 bytes a process of 1 rank, 0 bytes a host of 8 ranks");
   plan.locks = true;
   CHECK(plan.locked_text(2, 8) ==
-        "locked: 1000 bytes a rank, 2000 bytes a process of 2 ranks, 8000 bytes a host of 8 ranks");
+        "locked: 1024 bytes a rank, 2048 bytes a process of 2 ranks, 8192 bytes a host of 8 ranks");
 }
 
 #if !ZERO_TESTS_SANITIZED  // a sanitizer makes mlock do nothing, and succeed

@@ -8,6 +8,7 @@
 #include <cases/given_gradients.hpp>
 #include <doctest/doctest.h>
 #include <tier/io_faults.hpp>
+#include <tier/late_writes.hpp>
 #include <tier/run.hpp>
 
 #include <map>
@@ -56,6 +57,29 @@ class Counted final : public zero::Transfers {
 };
 
 }  // namespace
+
+TEST_CASE("writes as late as they may come, and reads as soon, give the bits of the device") {
+  io_faults.clear();
+  for (Place const& place : {Place{1, Tier::nvme}, Place{3, Tier::nvme, Tier::nvme},
+                             Place{3, Tier::device, Tier::nvme}}) {
+    for (int world : {1, 3}) {
+      for (int buffers : {3, 4, 6}) {
+        Setup setup{.place = place, .world = world, .bad_step = 1};
+        Outcome const expected =
+            train_mixed({.place = {place.stage}, .world = world, .bad_step = 1});
+        setup.options.offload.tile_elements = 64;
+        setup.options.offload.buffer_count = buffers;
+        setup.options.offload.transfers = std::make_shared<LateWrites>();
+        setup.options.prefetch = 2;
+        CAPTURE(place.stage);
+        CAPTURE(static_cast<int>(place.optimizer));
+        CAPTURE(world);
+        CAPTURE(buffers);
+        CHECK(difference(train_mixed(setup), expected) == "");
+      }
+    }
+  }
+}
 
 TEST_CASE("a step reads every tile once and writes it once, with any number of buffers") {
   io_faults.clear();

@@ -46,7 +46,10 @@ class BlockRing {
       stream_.synchronize();
     } catch (...) {  // whoever wanted to know has asked before
     }
-    for (RingSlot& slot : slots_) wait(slot);
+    for (RingSlot& slot : slots_) {
+      transfers_->wait(slot.to_file);
+      transfers_->wait(slot.from_file);
+    }
   }
 
   typename D::Stream& stream() { return stream_; }
@@ -70,9 +73,15 @@ class BlockRing {
   /// @param memory the slot's
   void load(Index i, Index block, std::byte* memory, bool reads, bool waits) {
     RingSlot& slot = slots_[at(i)];
-    if (slot.holds != block) {
-      if (slot.reading) settle(slot);
+    // Another slot may have had the block since, where this one's load was skipped.
+    if (slot.holds != block || slot.version != versions_[at(block)]) {
+      // What it was to hold nobody has come for, and it may have been changed since.
+      if (std::exchange(slot.reading, false)) check(slot.from_file);
       slot.holds = block;
+      slot.version = reads ? versions_[at(block)] : -1;
+      for (RingSlot& other : slots_) {  // from which it may be on its way to the file
+        if (other.sent == block && &other != &slot) check(other.to_file);
+      }
       if (reads) read(slot, memory);
     }
     if (waits) settle(slot);
@@ -91,23 +100,28 @@ class BlockRing {
     Index given_to = -1;   // by the host thread, which runs ahead
     Index taken = 0;       // when, in takes
     Index holds = -1;      // in the order of the stream
+    Index version = -1;    // of that block; -1: not its bytes
+    Index sent = -1;       // what to_file was last started with
     bool reading = false;  // from_file was started, and not looked at yet
   };
 
-  void wait(RingSlot& slot) noexcept {
-    transfers_->wait(slot.to_file);
-    transfers_->wait(slot.from_file);
-  }
   /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
   ///   the file holds since then nobody knows
   void settle(RingSlot& slot) {
+    check(slot.to_file);
+    if (!std::exchange(slot.reading, false)) return;
+    check(slot.from_file);
+    if (slot.version > 0) remembering([&] { check_stamp(slot); });
+  }
+  void check(Transfer& transfer) {
     if (!failure_.empty()) throw StorageError(failure_);
-    wait(slot);
+    transfers_->wait(transfer);
+    remembering([&] { file_->check(transfer); });
+  }
+  template <class F>
+  void remembering(F f) {
     try {
-      file_->check(slot.to_file);
-      if (!std::exchange(slot.reading, false)) return;
-      file_->check(slot.from_file);
-      if (versions_[at(slot.holds)] > 0) check_stamp(slot);
+      f();
     } catch (StorageError const& e) {
       failure_ = e.what();
       throw;
@@ -121,8 +135,10 @@ class BlockRing {
   }
   void write(RingSlot& slot, std::byte* memory) {
     if (!aim(slot.to_file, slot.holds, memory, true)) return;
-    Stamp const stamp{slot.holds, ++versions_[at(slot.holds)]};
+    slot.version = ++versions_[at(slot.holds)];
+    Stamp const stamp{slot.holds, slot.version};
     std::memcpy(stamp_of(slot.to_file), &stamp, sizeof stamp);
+    slot.sent = slot.holds;
     transfers_->start(slot.to_file);
   }
   /// @return whether there is anything to transfer
@@ -148,7 +164,7 @@ class BlockRing {
   void check_stamp(RingSlot const& slot) const {
     Stamp found{};
     std::memcpy(&found, stamp_of(slot.from_file), sizeof found);
-    if (found.block == slot.holds && found.version == versions_[at(slot.holds)]) return;
+    if (found.block == slot.holds && found.version == slot.version) return;
     throw StorageError("'" + file_->path() + "': read " + std::to_string(slot.from_file.bytes) +
                        " bytes at offset " + std::to_string(slot.from_file.offset) +
                        ", and they are not what was written there: the file has been cut, or "
