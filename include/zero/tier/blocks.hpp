@@ -72,6 +72,7 @@ class BlockRing {
     RingSlot& slot = slots_[at(i)];
     if (slot.holds != block) {
       if (slot.reading) settle(slot);
+      take_from_others(slot, block);
       slot.holds = block;
       if (reads) read(slot, memory);
     }
@@ -98,16 +99,39 @@ class BlockRing {
     transfers_->wait(slot.to_file);
     transfers_->wait(slot.from_file);
   }
+  /// No other slot holds the block from now on, and what one of them writes of it is in the file.
+  /// The host gives slots away in steps that are skipped as well, in which nothing is loaded: so
+  /// the slot that has the block need not be the one that the host takes for it.
+  void take_from_others(RingSlot const& slot, Index block) {
+    for (RingSlot& other : slots_) {
+      if (&other == &slot) continue;
+      if (other.to_file.offset == plan_.blocks[at(block)].offset) settle_write(other);
+      if (other.holds != block) continue;
+      settle(other);
+      other.holds = -1;
+    }
+  }
   /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
   ///   the file holds since then nobody knows
   void settle(RingSlot& slot) {
-    if (!failure_.empty()) throw StorageError(failure_);
-    wait(slot);
-    try {
-      file_->check(slot.to_file);
-      if (!std::exchange(slot.reading, false)) return;
+    settle_write(slot);
+    if (!std::exchange(slot.reading, false)) return;
+    transfers_->wait(slot.from_file);
+    or_fail([&] {
       file_->check(slot.from_file);
       if (versions_[at(slot.holds)] > 0) check_stamp(slot);
+    });
+  }
+  /// As settle, of what goes to the file.
+  void settle_write(RingSlot& slot) {
+    if (!failure_.empty()) throw StorageError(failure_);
+    transfers_->wait(slot.to_file);
+    or_fail([&] { file_->check(slot.to_file); });
+  }
+  template <class F>
+  void or_fail(F f) {
+    try {
+      f();
     } catch (StorageError const& e) {
       failure_ = e.what();
       throw;
