@@ -105,9 +105,11 @@ TEST_CASE(
     zero::Transfer refused_one = from_pipe(never);
     std::thread writer;
     {
+      long const before = handed_over;
       zero::UringTransfers transfers(4, 4096);
       transfers.start(taken);  // a pipe without bytes: the kernel has it until there are some
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // handed over by then
+      // It, what wakes the ring's thread, and that once more, as it has woken it.
+      while (handed_over < before + 3) std::this_thread::yield();
       submission_refusal = error;
       auto const begin = std::chrono::steady_clock::now();
       transfers.start(refused_one);

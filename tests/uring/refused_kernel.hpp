@@ -12,5 +12,7 @@ extern std::atomic<int> kernel_refusal;
 extern std::atomic<unsigned> largest_ring;
 /// errno with which the kernel takes nothing of what rings hand over; 0: the truth.
 extern std::atomic<int> submission_refusal;
+/// Entries that were handed over to the kernel.
+extern std::atomic<long> handed_over;
 
 }  // namespace tier_test
