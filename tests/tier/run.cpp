@@ -89,6 +89,7 @@ std::string fault(Outcome const& outcome) {
     if (!d.empty()) return rank + "parameters: " + d;
     if (n.late_allocations != 0)
       return rank + std::to_string(n.late_allocations) + " late allocations";
+    if (n.padding != 0) return rank + std::to_string(n.padding) + " elements of padding are not 0";
     auto const unplanned = [](Bytes const& b) { return b.planned != b.peak || b.now != b.peak; };
     auto const text = [](Bytes const& b) {
       return " planned " + std::to_string(b.planned) + ", peak " + std::to_string(b.peak) +

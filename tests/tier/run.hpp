@@ -72,6 +72,7 @@ struct Numbers {
   Index late_allocations = 0;  ///< in steps after the first, of all memories
   Index collectives = 0;       ///< of the last step
   Index wire_elements = 0;     ///< of the last step
+  Index padding = 0;           ///< elements of it that are not 0, as leases show it at the end
 };
 
 struct Outcome {

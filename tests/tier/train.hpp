@@ -11,6 +11,7 @@
 #include <tier/io_faults.hpp>
 #include <tier/run.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -70,6 +71,32 @@ Tensors seen(Setup const& setup, Trainer& trainer) {
     for (Parameter x : tensor) result.back().push_back(static_cast<float>(x));
   }
   return result;
+}
+
+/// Elements of the units' padding that are not 0.
+template <class Trainer>
+Index padding(Trainer& trainer) {
+  using Parameter = typename Trainer::Parameter;
+  zero::Layout const& layout = trainer.context().layout;
+  std::vector<std::vector<Parameter>> units;
+  for (int u = 0; u < layout.size(); ++u) units.emplace_back(at(layout.elements(u)));
+  trainer.evaluate([&](auto& pass) {
+    for (int u = 0; u < layout.size(); ++u) {
+      auto const lease = pass.forward(u);
+      copy_out(pass.stream(), units[at(u)].data(), lease.flat());
+    }
+  });
+  trainer.synchronize();
+  Index n = 0;
+  for (int u = 0; u < layout.size(); ++u) {
+    std::vector<Parameter>& unit = units[at(u)];
+    for (std::size_t i = 0; i < layout[u].tensors.size(); ++i)
+      std::fill_n(unit.begin() + layout.offset(u, static_cast<Index>(i)),
+                  layout[u].tensors[i].elements, Parameter(0.0f));
+    n += std::count_if(unit.begin(), unit.end(),
+                       [](Parameter x) { return !(static_cast<float>(x) == 0); });
+  }
+  return n;
 }
 
 inline Bytes bytes_of(zero::Ledger const& ledger, Index planned) {
@@ -132,6 +159,7 @@ Outcome train(Setup const& setup, O const& optimizer) {
     numbers.late_allocations = allocations() - before;
     numbers.hash = zero::parameters_hash(trainer);
     outcome.parameters[at(rank)] = seen(setup, trainer);
+    numbers.padding = padding(trainer);
     numbers.device = bytes_of(context.device().ledger(), trainer.plan().total_bytes());
     for (auto const& kind : context.device().ledger().kinds())
       if (kind.name == "optimizer state") numbers.state_bytes = kind.peak_bytes;

@@ -8,6 +8,7 @@
 #include <tier/io_faults.hpp>
 #include <uring/refused_kernel.hpp>
 
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -16,6 +17,9 @@
 namespace tier_test {
 
 std::atomic<int> kernel_refusal{0};
+std::atomic<unsigned> largest_ring{~0u};
+std::atomic<int> submission_refusal{0};
+std::atomic<long> handed_over{0};
 
 std::shared_ptr<zero::Transfers> make_transfers(int requests, zero::Index block_bytes) {
   return zero::uring_or_threads({.io_block_bytes = block_bytes, .io_threads = requests});
@@ -58,13 +62,17 @@ int __real_io_uring_submit_and_wait(io_uring* ring, unsigned count);
 unsigned __real_io_uring_peek_batch_cqe(io_uring* ring, io_uring_cqe** to, unsigned count);
 
 int __wrap_io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags) {
-  int const refusal = tier_test::kernel_refusal;
+  int const refusal = entries > tier_test::largest_ring ? ENOMEM : tier_test::kernel_refusal.load();
   return refusal != 0 ? -refusal : __real_io_uring_queue_init(entries, ring, flags);
 }
 
 int __wrap_io_uring_submit_and_wait(io_uring* ring, unsigned count) {
-  for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; ++i)
+  int const refusal = tier_test::submission_refusal;
+  if (refusal != 0) return -refusal;
+  for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; ++i) {
     tier_test::meddle_with(ring, ring->sq.sqes[i & *ring->sq.kring_mask]);
+    ++tier_test::handed_over;
+  }
   return __real_io_uring_submit_and_wait(ring, count);
 }
 

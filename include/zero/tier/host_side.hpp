@@ -205,4 +205,15 @@ void copy_in_unless(typename D::Stream& stream, View<T, D> to, T const* from, st
   });
 }
 
+/// to[i] = 0 unless the flag is raised by then; of types whose 0 is all bits 0, in host memory that
+/// outlives the work. On the stream.
+template <class T, RunsHostCode D>
+void fill_zero_unless(typename D::Stream& stream, View<T, D> to, std::int32_t* flag) {
+  if (to.size() == 0) return;
+  stream.enqueue([to, flag] {
+    if (detail::raised(flag)) return;
+    std::memset(static_cast<void*>(D::resolve(to.address())), 0, at(to.size()) * sizeof(T));
+  });
+}
+
 }  // namespace zero

@@ -50,6 +50,7 @@ class OffloadedState {
       Index const begin = context.shares.owned_begin(tile.unit, context.rank()) + tile.begin;
       std::vector<Segment> const table = context.layout.segments(tile.unit, begin, tile.elements);
       num_segments_.push_back(static_cast<Index>(table.size()));
+      covered_.push_back(table.empty() ? 0 : table.back().end);
       if (!table.empty())
         copy_in(tiers_.host, segments.view(tile.first_segment, num_segments_.back()), table.data());
       with_block(static_cast<Index>(t), Access::overwrite, [&](Views const& v) {
@@ -235,6 +236,10 @@ class OffloadedState {
                          static_cast<Parameter const*>(of_tile.rounded.address()),
                          tiers_.stop().raised);
       });
+      // Segments alone are written, and what lies here is of another unit or of none: a unit's
+      // padding is 0, as on the device.
+      Index const covered = covered_[at(t)];
+      fill_zero_unless(tiers_.host, rounded.sub(covered, n - covered), tiers_.stop().raised);
     }
     if (kept != nullptr) return;
     auto const flag = tiers_.stop().on(tiers_.up);
@@ -299,7 +304,8 @@ class OffloadedState {
   std::remove_reference_t<decltype(std::declval<X&>().tiers)>& tiers_;
   TierPlan const& plan_;
   Blocks<D, X::Sharding::optimizer_tier> blocks_;
-  std::vector<Index> num_segments_;
+  std::vector<Index> num_segments_;  // of each tile
+  std::vector<Index> covered_;       // by them, from the tile's start: behind it lies padding
   Watched watched_{*this};
 };
 

@@ -2,11 +2,13 @@
 #pragma once
 // Transfers by threads that read and write: what any system offers.
 
+#include <zero/core/argument.hpp>
 #include <zero/core/error.hpp>
 #include <zero/tier/transfer_queue.hpp>
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -17,10 +19,13 @@ namespace zero {
 /// Transfers by threads of its own, which share each transfer request by request.
 class ThreadTransfers final : public Transfers {
  public:
-  /// @param threads requests under way at once
-  /// @param block_bytes of a request
-  /// @throws Error when the system has no more threads
-  ThreadTransfers(int threads, Index block_bytes) : queue_(block_bytes) {
+  /// @param threads requests under way at once, 1 to 4096
+  /// @param block_bytes of a request, a multiple of 4096
+  /// @throws InvalidArgument; Error when the system has no more threads
+  ThreadTransfers(int threads, Index block_bytes)
+      : queue_(checked_block_bytes("ThreadTransfers", block_bytes)) {
+    require_argument(threads >= 1 && threads <= 4096, "ThreadTransfers: threads", Index{threads},
+                     "1 to 4096");
     try {
       for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
     } catch (std::exception const& e) {

@@ -3,15 +3,26 @@
 // What every model of Transfers does alike: transfers wait in a queue, are cut into requests, and
 // are done once all requests have ended. What is under way at once is the model's.
 
+#include <zero/core/argument.hpp>
 #include <zero/tier/transfers.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace zero {
+
+/// Bytes of a request, as they were given: unbuffered files take and give whole sectors.
+/// @param model of Transfers, in the message
+/// @throws InvalidArgument where they are no multiple of 4096
+inline Index checked_block_bytes(std::string const& model, Index block_bytes) {
+  require_argument(block_bytes >= 4096 && block_bytes % 4096 == 0, model + ": block_bytes",
+                   block_bytes, "a multiple of 4096 bytes");
+  return block_bytes;
+}
 
 /// A part of a transfer that is asked of the system at once, and how far it has come. Whoever makes
 /// the system's calls gives their results to take(), so that all go on, and give up, alike.

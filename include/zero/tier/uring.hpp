@@ -11,9 +11,12 @@
 
 #include <liburing.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -32,11 +35,11 @@ namespace zero {
 class UringTransfers final : public Transfers {
  public:
   /// @param requests under way at once, 1 to 4096
-  /// @param block_bytes of a request
+  /// @param block_bytes of a request, a multiple of 4096
   /// @throws InvalidArgument; Error naming the system's reason, where the kernel refuses io_uring,
   ///   or a thread
   UringTransfers(int requests, Index block_bytes)
-      : queue_(block_bytes),
+      : queue_(checked_block_bytes("UringTransfers", block_bytes)),
         places_(checked(requests)),
         free_(numbers(requests)),
         ring_(static_cast<unsigned>(requests) + 1) {
@@ -147,22 +150,32 @@ class UringTransfers final : public Transfers {
         free_.pop_back();
       }
       int const error = -io_uring_submit_and_wait(&ring_.ring, 1);
-      if (error == EAGAIN || error == EBUSY)  // it has no room just now, and keeps the rest
-        std::this_thread::sleep_for(std::chrono::milliseconds(TransferRequest::pause_ms));
-      else if (error > 0 && error != EINTR)
-        return give_up(error);
-      collect();
+      bool const pauses = error == EAGAIN || error == EBUSY;  // no room just now; it keeps the rest
+      bool const fails =
+          pauses ? idle_ + 1 >= TransferRequest::most_pauses : error > 0 && error != EINTR;
+      if (fails) return give_up(error);
+      if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(TransferRequest::pause_ms));
+      idle_ = collect() || !pauses ? 0 : idle_ + 1;
     }
   }
-  /// A ring that the kernel no longer takes: no cause of it is known.
+  /// Nothing more is handed over to the kernel. What it has not taken fails; what it has, and may
+  /// move memory for, is waited for.
   void give_up(int error) {
+    gave_up_ = error;
     queue_.end();
-    std::vector<bool> idle(places_.size());
-    for (std::uint64_t i : free_) idle[i] = true;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (idle[i]) continue;
+    io_uring_sq const& sq = ring_.ring.sq;
+    unsigned const taken = std::atomic_ref<unsigned>(*sq.khead).load(std::memory_order_acquire);
+    for (unsigned e = taken; e != sq.sqe_tail; ++e) {
+      --asked_;
+      std::uint64_t const i = sq.sqes[e & *sq.kring_mask].user_data;
+      if (i == wake_number()) continue;
       places_[i].request.fail(error, 0);
       queue_.finish(places_[i].request);
+    }
+    ring_.wake();
+    while (asked_ > 0) {
+      if (!collect())
+        std::this_thread::sleep_for(std::chrono::milliseconds(TransferRequest::pause_ms));
     }
   }
 
@@ -195,11 +208,12 @@ class UringTransfers final : public Transfers {
     places_[i].pauses = true;
   }
 
-  void collect() {
+  /// @return whether anything has come back
+  bool collect() {
     std::array<io_uring_cqe*, 64> done{};
-    for (;;) {
+    for (bool any = false;; any = true) {
       unsigned const n = io_uring_peek_batch_cqe(&ring_.ring, done.data(), done.size());
-      if (n == 0) return;
+      if (n == 0) return any;
       for (unsigned i = 0; i < n; ++i) take(done[i]->user_data, done[i]->res);
       io_uring_cq_advance(&ring_.ring, n);
     }
@@ -211,7 +225,8 @@ class UringTransfers final : public Transfers {
       return;
     }
     Place& place = places_[i];
-    Next const next = std::exchange(place.pauses, false) ? Next::ask : place.request.take(result);
+    Next next = std::exchange(place.pauses, false) ? Next::ask : place.request.take(result);
+    if (next != Next::end && gave_up_ != 0) next = place.request.fail(gave_up_, 0);
     if (next == Next::ask) return ask(i);
     if (next == Next::pause) return ask_for_pause(i);
     queue_.finish(place.request);
@@ -224,6 +239,8 @@ class UringTransfers final : public Transfers {
   std::vector<Place> places_;
   std::vector<std::uint64_t> free_;  // numbers of places
   Index asked_ = 0;                  // entries that have not come back
+  int idle_ = 0;                     // pauses in a row in which nothing came back
+  int gave_up_ = 0;                  // errno for which nothing more is handed over
   Ring ring_;
   std::thread thread_;
 };
@@ -231,11 +248,15 @@ class UringTransfers final : public Transfers {
 /// io_uring where the kernel gives it to this process, else threads: what an OffloadOptions with
 /// `transfers` set to it is made by. Which of the two it is, name() says.
 /// @param options whose io_threads and io_block_bytes hold for either
-/// @throws Error when the system has no thread for it
+/// @throws InvalidArgument; Error when the system has no thread for it
 inline std::shared_ptr<Transfers> uring_or_threads(OffloadOptions const& options) {
-  if (!UringTransfers::refusal().empty())
+  try {
+    // Whether the kernel gives a ring depends on its size: where memory that may be locked is
+    // short, a small one says nothing of a large one.
+    return std::make_shared<UringTransfers>(options.io_threads, options.io_block_bytes);
+  } catch (Error const&) {
     return std::make_shared<ThreadTransfers>(options.io_threads, options.io_block_bytes);
-  return std::make_shared<UringTransfers>(options.io_threads, options.io_block_bytes);
+  }
 }
 
 }  // namespace zero
