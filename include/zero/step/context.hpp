@@ -174,6 +174,9 @@ class Context : Requirements<C, P> {
     issued[at(channel)].add(phase).add(Index{u});
     return {phase, layout[u].name, step, micro_batches};
   }
+  /// A number that nothing else of this context has had, from 1: a part keeps one as its name in
+  /// what is recorded, since another part may come to lie at its address.
+  Index new_number() { return ++numbers_; }
   /// A visit outside the schedule, which all ranks must make alike.
   void extra_visit(Phase phase, int u) {
     ++deviations.extra_visits;
@@ -309,6 +312,8 @@ class Context : Requirements<C, P> {
       }
     }
   }
+
+  Index numbers_ = 0;
 };
 
 template <Model M, Communicator C, Optimizer O, Policy... Q>
