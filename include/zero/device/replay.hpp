@@ -39,13 +39,15 @@ struct ReplayChoice<D> {
 
 }  // namespace detail
 
-/// Looks whether a step may be replayed.
+/// Looks whether a step may be replayed, where it is to be.
 /// @tparam D the device
+/// @param wanted Options::replay
 /// @param below state lies below it
 /// @param in_one all updates wait for the same event, the decision's
 /// @throws InvalidArgument saying why not
 template <Device D>
-void require_replay(bool below, bool in_one) {
+void require_replay(bool wanted, bool below, bool in_one) {
+  if (!wanted) return;
   auto const refuse = [](char const* why) {
     throw InvalidArgument(std::string("Options::replay: found true; expected false, since ") + why);
   };
