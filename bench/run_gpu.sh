@@ -15,9 +15,20 @@ date -u +%Y-%m-%d
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
 "$bin/bench_cuda_kernels"
 "$bin/bench_enqueue"
-gpus=$(nvidia-smi -L | wc -l)
 gpt=$([ -x "$bin/bench_gpt_step" ] && echo true || echo false) # needs cuDNN
-torchrun=$(command -v torchrun || true)                        # starts a process a GPU; comes with PyTorch
+if ! $gpt; then
+  echo "no bench_gpt_step: the GPT was not built, for want of cuDNN, and was not measured"
+elif python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
+  bash bench/peers/gpt_step.sh "$bin" 1.5b 8
+  python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
+  bash bench/peers/gpt_ranks.sh "$bin" 350m 4 4 3 1
+else
+  "$bin/bench_gpt_step" 1.5b 8 03
+fi
+
+# Several GPUs come last: what stops there leaves the report of one whole.
+gpus=$(nvidia-smi -L | wc -l)
+torchrun=$(command -v torchrun || true) # starts a process a GPU; comes with PyTorch
 if [ "$gpus" -gt 1 ]; then
   "$bin/bench_nccl_buffers"
   if [ -z "$torchrun" ]; then
@@ -32,13 +43,4 @@ if [ "$gpus" -gt 1 ]; then
       done
     fi
   fi
-fi
-if ! $gpt; then
-  echo "no bench_gpt_step: the GPT was not built, for want of cuDNN, and was not measured"
-elif python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
-  bash bench/peers/gpt_step.sh "$bin" 1.5b 8
-  python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
-  bash bench/peers/gpt_ranks.sh "$bin" 350m 4 4 3 1
-else
-  "$bin/bench_gpt_step" 1.5b 8 03
 fi
