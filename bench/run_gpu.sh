@@ -15,22 +15,32 @@ date -u +%Y-%m-%d
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
 "$bin/bench_cuda_kernels"
 "$bin/bench_enqueue"
-gpus=$(nvidia-smi -L | wc -l)
-if [ "$gpus" -gt 1 ]; then
-  torchrun --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
-  "$bin/bench_nccl_buffers"
-  for stage in 2 3; do # what runs beside what
-    for way in checked no-overlap unchecked; do
-      torchrun --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_step" 1.5b 4 "$stage" cheap 8 3 "$way" | grep stage
-    done
-  done
+gpt=$([ -x "$bin/bench_gpt_step" ] && echo true || echo false) # needs cuDNN
+if ! $gpt; then
+  echo "no bench_gpt_step: the GPT was not built, for want of cuDNN, and was not measured"
+elif python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
+  bash bench/peers/gpt_step.sh "$bin" 1.5b 8
+  python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
+  bash bench/peers/gpt_ranks.sh "$bin" 350m 4 4 3 1
+else
+  "$bin/bench_gpt_step" 1.5b 8 03
 fi
-if [ -x "$bin/bench_gpt_step" ]; then
-  if python3 -c 'import torch' 2>/dev/null; then # beside PyTorch where there is one
-    bash bench/peers/gpt_step.sh "$bin" 1.5b 8
-    python3 bench/peers/gpt_losses.py "$bin/bench_gpt_losses"
-    bash bench/peers/gpt_ranks.sh "$bin" 350m 4 4 3 1
+
+# Several GPUs come last: what stops there leaves the report of one whole.
+gpus=$(nvidia-smi -L | wc -l)
+torchrun=$(command -v torchrun || true) # starts a process a GPU; comes with PyTorch
+if [ "$gpus" -gt 1 ]; then
+  "$bin/bench_nccl_buffers"
+  if [ -z "$torchrun" ]; then
+    echo "no torchrun: nothing was measured with a process a GPU"
   else
-    "$bin/bench_gpt_step" 1.5b 8 03
+    "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
+    if $gpt; then
+      for stage in 2 3; do # what runs beside what
+        for way in checked no-overlap unchecked; do
+          "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_step" 1.5b 4 "$stage" cheap 8 3 "$way" | grep stage
+        done
+      done
+    fi
   fi
 fi

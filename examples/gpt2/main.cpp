@@ -18,6 +18,7 @@
 #include <gpt2/rate.hpp>
 #include <gpt2/run.hpp>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -92,6 +93,14 @@ Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Met
   }
 }
 
+/// Plans of the device that the settings name.
+std::array<zero::MemoryPlan, 4> plans_of(Settings const& s) {
+  if constexpr (has_cuda) {
+    if (s.on == On::cuda) return memory_plans(s, gpu_workspace_bytes());
+  }
+  return memory_plans(s);
+}
+
 /// @throws WrongFlag when the machine cannot make the run
 void check_machine(Settings const& s) {
   if (!has_offload && s.offloads()) {
@@ -106,7 +115,7 @@ void check_machine(Settings const& s) {
         "program offloads from host devices alone");
   }
   if constexpr (has_cuda) {
-    check_gpus(s, memory_plans(s)[at(s.stage)].total_bytes());
+    check_gpus(s, plans_of(s)[at(s.stage)].total_bytes());
   } else {
     throw WrongFlag("gpt2: --device cuda, and this program was built without CUDA");
   }
@@ -136,13 +145,14 @@ void print_plan(Settings const& s) {
     for (auto const& tensor : unit.tensors) parameters += tensor.elements();
   }
   Index const activations = activation_bytes(s);
+  auto const plans = plans_of(s);
   std::cout << "GPT-2 of " << zero::human_count(static_cast<double>(parameters)) << " parameters, "
             << s.size.layers << " layers of width " << s.size.width << "; " << s.ranks
             << (s.ranks == 1 ? " rank" : " ranks") << ", stage " << s.stage << ", "
             << name_of(s.precision) << ", "
             << zero::human_count(static_cast<double>(s.tokens_a_step())) << " tokens a step\n\n"
-            << memory_table(memory_plans(s), s.stage)
-            << tiers_text(memory_plans(s)[at(s.stage)], s.ranks_here ? 1 : s.ranks,
+            << memory_table(plans, s.stage)
+            << tiers_text(plans[at(s.stage)], s.ranks_here ? 1 : s.ranks,
                           s.ranks_here.value_or(s.ranks))
             << "besides, the model's activations: " << zero::human_bytes(activations)
             << " a rank\nplanned to send: " << zero::grouped_text(planned_wire_elements(s))

@@ -67,11 +67,12 @@ inline zero::Facts facts_of(Settings const& s, int stage) {
 }
 
 /// Plans of stages 0 to 3.
-inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s) {
+/// @param workspace bytes that the device's kernels need, zero::workspace_bytes of it
+inline std::array<zero::MemoryPlan, 4> memory_plans(Settings const& s, Index workspace = 0) {
   std::array<zero::MemoryPlan, 4> plans;
   for (int stage = 0; stage < 4; ++stage) {
     plans[at(stage)] = zero::plan_memory(units_of(s.size), schedule_of(s.size), s.ranks,
-                                         facts_of(s, stage), options_of(s));
+                                         facts_of(s, stage), options_of(s), workspace);
   }
   return plans;
 }

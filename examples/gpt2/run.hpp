@@ -29,6 +29,9 @@ Outcome train_on_gpu(Settings const& settings, Corpus const& corpus, zero::Metri
 /// Bytes of activations that a rank keeps on its GPU.
 Index gpu_activation_bytes(Settings const& settings);
 
+/// Bytes that the kernels of a step need on a GPU, part of the plan there.
+Index gpu_workspace_bytes();
+
 /// @param state_bytes what the library plans for a rank
 /// @throws WrongFlag when there is no GPU, when the model's kernels do not take its sizes, or when
 ///   the GPUs cannot hold the ranks

@@ -254,6 +254,11 @@ TEST_CASE("plan prints bytes by kind, and recommends the lowest stage that fits"
   CHECK(row("total") ==
         row("parameters") + row("gradients") + row("optimizer state") + row("tables"));
 
+  // What a device's kernels need is a table, up to a multiple of 256 bytes.
+  long long const total = row("total");
+  Result const spacious = run(folder, "plan c.json" + model + " --workspace 1000");
+  CHECK(spacious.out.find("total\t" + std::to_string(total + 1024) + "\n") != std::string::npos);
+
   Result const recommended = run(folder, "plan c.json" + model + " --recommend --device-memory " +
                                              std::to_string(row("total")));
   REQUIRE(recommended.code == 0);

@@ -30,6 +30,14 @@ TEST_CASE("the default GPT's plan falls strictly from stage 0 to 3 in every worl
   }
 }
 
+TEST_CASE("what a device's kernels need is in the plan of every stage, to the next 256 bytes") {
+  gpt2::Settings const settings;
+  auto const without = gpt2::memory_plans(settings);
+  auto const with = gpt2::memory_plans(settings, 1000);
+  for (std::size_t stage = 0; stage < 4; ++stage)
+    CHECK(with[stage].total_bytes() == without[stage].total_bytes() + 1024);
+}
+
 TEST_CASE("a step's planned wire is the formula of each stage") {
   gpt2::Settings settings;
   Index trainable = 0;

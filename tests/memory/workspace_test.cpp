@@ -25,7 +25,13 @@ class SpaciousStream : public zero::HostStream {
     if (workspace_ != nullptr || bytes != workspace_bytes) throw zero::Error("planted");
     std::memset(address, 7, zero::at(bytes));
     workspace_ = address;
+    ++unsettled;
   }
+  void synchronize() { unsettled = 0; }
+  /// Workspaces of this thread's streams that were given since the host last waited: work on them
+  /// may be under way.
+  static inline thread_local int unsettled = 0;
+
   std::byte* workspace() const {
     if (workspace_ == nullptr || workspace_[workspace_bytes - 1] != std::byte{7})
       throw zero::Error("the workspace is not there, or is used by others");
@@ -39,6 +45,7 @@ class SpaciousStream : public zero::HostStream {
 class Spacious : public zero::Host {
  public:
   using Stream = SpaciousStream;
+  static Spacious with_threads(int) { return {}; }
   Stream stream() { return Stream(zero::Host::stream()); }
 };
 
@@ -155,4 +162,28 @@ TEST_CASE("a plan from descriptions alone has it where it is told of it") {
     return zero::plan_memory(Targets{}.units(), zero::default_schedule(3), 4, facts, {}, workspace);
   };
   CHECK(plan(0).total_bytes() + 1024 == plan(zero::workspace_bytes<Spacious>).total_bytes());
+}
+
+TEST_CASE("a replay that is refused is refused before anything is allocated or enqueued") {
+  SpaciousStream::unsettled = 0;
+  zero::SingleRank<Spacious> const ranks;
+  CHECK_THROWS_WITH_AS(
+      (zero::Trainer{Targets{}, ranks, zero::AdamW{}, zero::Options{.replay = true}}),
+      "Options::replay: found true; expected false, since the device records no work",
+      zero::InvalidArgument);
+  CHECK(SpaciousStream::unsettled == 0);
+  CHECK(ranks.device().ledger().peak_bytes() == 0);
+}
+
+TEST_CASE("a context that cannot start waits for its work before it gives memory back") {
+  auto const f = [](auto communicator) {
+    if (communicator.rank() == 1) throw zero::Error("planted");
+    SpaciousStream::unsettled = 0;
+    CHECK_THROWS_AS((zero::Trainer{Targets{}, communicator, zero::AdamW{}, zero::Options{}}),
+                    zero::CommunicationError);
+    CHECK(SpaciousStream::unsettled == 0);
+    CHECK(communicator.device().ledger().bytes() == 0);
+  };
+  CHECK_THROWS_AS(zero::launch<zero::ThreadsOn<Spacious>>(2, f, {}, zero::Environment({})),
+                  zero::Error);
 }

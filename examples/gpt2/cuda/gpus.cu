@@ -18,6 +18,8 @@ Index gpu_activation_bytes(Settings const& s) {
              : cuda::Gpt2<zero::bf16>::activation_bytes(s.size, use_of(s));  // fp16: as many
 }
 
+Index gpu_workspace_bytes() { return zero::workspace_bytes<zero::cuda::Device>; }
+
 void check_gpus(Settings const& s, Index state_bytes) {
   try {
     cuda::check_size(s.size);

@@ -59,14 +59,16 @@ struct Planned {
   Index wire_elements = 0;
 };
 
-inline Planned plan_stage(zero::ResolvedConfig config, zero::Units const& units, int stage) {
+/// @param workspace bytes that the device's kernels need, zero::workspace_bytes of it
+inline Planned plan_stage(zero::ResolvedConfig config, zero::Units const& units, int stage,
+                          Index workspace) {
   config.stage = stage;
   zero::RunOptions const run = zero::run_options(config, units);
   zero::Schedule const schedule = zero::default_schedule(static_cast<int>(units.size()));
   zero::Facts facts = facts_of(stage, config.precision, config.optimizer);
   if (stage >= 1) facts.optimizer_tier = config.offload_optimizer.tier;
   if (stage >= 3) facts.parameter_tier = config.offload_param.tier;
-  return {zero::plan_memory(units, schedule, config.world_size, facts, run.options),
+  return {zero::plan_memory(units, schedule, config.world_size, facts, run.options, workspace),
           zero::plan_wire_elements(units, schedule, config.world_size, facts, run.options,
                                    config.gradient_accumulation_steps)};
 }
@@ -78,12 +80,14 @@ inline int plan(std::span<char const* const> arguments) {
                          loading_options({{"parameters", "P"},
                                           {"largest-unit", "L"},
                                           {"units", "U"},
+                                          {"workspace", "BYTES"},
                                           {"device-memory", "BYTES"},
                                           {"host-memory", "BYTES"},
                                           {"recommend", ""}}));
   Index const parameters = line.required("parameters", 1, Index{1} << 50);
   Index const largest = line.required("largest-unit", 1, parameters);
   Index const count = line.required("units", 1, 100'000);
+  Index const workspace = line.number("workspace", 0).value_or(0);
   std::optional<Index> const device = line.number("device-memory", 0);
   std::optional<Index> const host = line.number("host-memory", 0);
   Index const rest =
@@ -97,7 +101,7 @@ inline int plan(std::span<char const* const> arguments) {
   if (line.has("recommend")) {
     std::cout << "stage\tbytes\tmisses_by\n";
     for (int stage = 0; stage <= 3; ++stage) {
-      Index const bytes = plan_stage(config, units, stage).memory.total_bytes();
+      Index const bytes = plan_stage(config, units, stage, workspace).memory.total_bytes();
       std::cout << stage << "\t" << bytes << "\t" << std::max(bytes - *device, Index{0}) << "\n";
       if (bytes > *device) continue;
       std::cout << "recommended\t" << stage << "\n";
@@ -107,7 +111,7 @@ inline int plan(std::span<char const* const> arguments) {
     throw zero::ConfigError(
         {{"--device-memory", std::to_string(*device) + " bytes", "what stage 3 needs, above"}});
   }
-  Planned const planned = plan_stage(config, units, config.stage);
+  Planned const planned = plan_stage(config, units, config.stage, workspace);
   std::cout << "kind\tbytes\n";
   for (zero::PlannedBuffer const* buffer : planned.memory.buffers())
     std::cout << buffer->kind << "\t" << buffer->bytes << "\n";

@@ -61,6 +61,7 @@ class Replay {
     check(stream.end_capture(graph), "cudaStreamEndCapture");
     cudaError_t const status = cudaGraphInstantiate(&graph_, graph, 0);
     ignore(cudaGraphDestroy(graph));
+    if (status != cudaSuccess) graph_ = nullptr;  // what a failed call leaves there is no graph
     check(status, "cudaGraphInstantiate");
   }
 

@@ -73,8 +73,8 @@ class Stream {
 
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
   /// @param watchers are looked at whenever the host waits for this stream
-  /// @throws Failure
   /// @param workers that share updates on the host, or null
+  /// @throws Failure
   Stream(std::shared_ptr<Pool> pool, std::shared_ptr<Watchers> watchers,
          std::shared_ptr<HostWorkers> workers = {})
       : pool_(std::move(pool)), watchers_(std::move(watchers)), workers_(std::move(workers)) {

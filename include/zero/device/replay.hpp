@@ -17,7 +17,7 @@ namespace zero {
 /// has no record. f enqueues on that stream alone, waits for nothing on the host, allocates
 /// nothing, and whatever it passes (addresses, sizes, values) is the same each time. Events that f
 /// waits for are waited for, before all of it, each time; events that it records are recorded
-/// behind all of it. They outlive the record.
+/// behind all of it. All that f names outlives the last call with the record, not the record.
 template <class D>
 concept CanReplay = Device<D> && std::movable<typename D::Replay> &&
     std::default_initializable<typename D::Replay> &&
@@ -39,13 +39,15 @@ struct ReplayChoice<D> {
 
 }  // namespace detail
 
-/// Looks whether a step may be replayed.
+/// Looks whether a step may be replayed, where it is to be.
 /// @tparam D the device
+/// @param wanted Options::replay
 /// @param below state lies below it
 /// @param in_one all updates wait for the same event, the decision's
 /// @throws InvalidArgument saying why not
 template <Device D>
-void require_replay(bool below, bool in_one) {
+void require_replay(bool wanted, bool below, bool in_one) {
+  if (!wanted) return;
   auto const refuse = [](char const* why) {
     throw InvalidArgument(std::string("Options::replay: found true; expected false, since ") + why);
   };
@@ -59,8 +61,9 @@ void require_replay(bool below, bool in_one) {
 template <Device D>
 class Repeated {
  public:
-  /// What the part works on: another one is another part.
-  using Key = std::array<void const*, 2>;
+  /// What the part works on: numbers that nothing else has had (Context::new_number()), above 0.
+  /// Not addresses: another object may come to lie where one was.
+  using Key = std::array<Index, 2>;
 
   /// @param replays record and replay it, on a device that can; else it is enqueued anew each time
   explicit Repeated([[maybe_unused]] bool replays) {

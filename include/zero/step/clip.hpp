@@ -47,7 +47,7 @@ class Clip {
       Index const rank = context_.rank();
       auto const record = records.view(rank * width, width);
       start_record(stream, record, context_.done());
-      squares_(stream, {&gradients}, [&] { add_slice(gradients, rank, record); });
+      squares_(stream, {gradients.number()}, [&] { add_slice(gradients, rank, record); });
       mark_loss(records.view(rank * width + 3, 1));
       if (!context_.shares.alone()) {
         communicator_.all_gather(records.source(rank * width, width),
@@ -57,7 +57,7 @@ class Clip {
     } else {
       for (Index r = 0; r < world; ++r)
         start_record(stream, records.view(r * width, width), context_.done());
-      squares_(stream, {&gradients}, [&] {
+      squares_(stream, {gradients.number()}, [&] {
         for (Index r = 0; r < world; ++r) add_slice(gradients, r, records.view(r * width, width));
       });
       share_losses(records);

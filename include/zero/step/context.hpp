@@ -58,6 +58,7 @@ class Context : Requirements<C, P> {
   Context(Description model, C ranks, Facts const& facts, Options const& run_options,
           std::uint64_t optimizer_facts = 0)
       : units((validate(run_options, ranks.size()), validate(facts, run_options),
+               require_replay<Device>(run_options.replay, has_tiers, P::Checking::checks),
                std::move(model.units))),
         options(run_options),
         loss_scale(options.loss_scale.value_or(std::same_as<Gradient, fp16> ? LossScale::dynamic()
@@ -76,20 +77,12 @@ class Context : Requirements<C, P> {
         tiers(device(), layout, shares, plan.tiers, communicator.rank()),
         extra_parameters(device()),
         extra_gradients(device()) {
-    if constexpr (HasWorkspace<Device>) {
-      auto workspace = tables[tables.size() - 1].template on<std::byte>(compute);
-      View<std::byte, Device> const all = workspace.view();
-      compute.use_workspace(all.address(), all.size());
+    try {
+      start(optimizer_facts);
+    } catch (...) {  // no member goes while a stream works on it
+      settle();
+      throw;
     }
-    if (options.replay) require_replay<Device>(has_tiers, P::Checking::checks);
-    compare(optimizer_facts);
-    auto claim = decision().template on<Decision>(compute);
-    Decision first{};
-    first.loss_scale = first.used_scale = loss_scale.initial();
-    first.scale_state = LossScaleState::first(loss_scale);
-    copy_in(compute, claim.view(), &first);
-    claim.end();
-    compute.synchronize();
   }
   /// From a model and its parts: Context{model, communicator, AdamW{}, Options{}, Sharded<2>{}}.
   template <Model M, Optimizer O, zero::Policy... Q>
@@ -174,6 +167,9 @@ class Context : Requirements<C, P> {
     issued[at(channel)].add(phase).add(Index{u});
     return {phase, layout[u].name, step, micro_batches};
   }
+  /// A number that nothing else of this context has had, from 1: a part keeps one as its name in
+  /// what is recorded, since another part may come to lie at its address.
+  Index new_number() { return ++numbers_; }
   /// A visit outside the schedule, which all ranks must make alike.
   void extra_visit(Phase phase, int u) {
     ++deviations.extra_visits;
@@ -262,6 +258,23 @@ class Context : Requirements<C, P> {
                       " in use. Plan: " + plan.text());
   }
 
+  /// The constructor's work on the tables.
+  void start(std::uint64_t optimizer_facts) {
+    if constexpr (HasWorkspace<Device>) {
+      auto workspace = tables[tables.size() - 1].template on<std::byte>(compute);
+      View<std::byte, Device> const all = workspace.view();
+      compute.use_workspace(all.address(), all.size());
+    }
+    compare(optimizer_facts);
+    auto claim = decision().template on<Decision>(compute);
+    Decision first{};
+    first.loss_scale = first.used_scale = loss_scale.initial();
+    first.scale_state = LossScaleState::first(loss_scale);
+    copy_in(compute, claim.view(), &first);
+    claim.end();
+    compute.synchronize();
+  }
+
   void compare(std::uint64_t optimizer_facts) {
     if (shares.alone()) return;
     auto const bits = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
@@ -309,6 +322,8 @@ class Context : Requirements<C, P> {
       }
     }
   }
+
+  Index numbers_ = 0;
 };
 
 template <Model M, Communicator C, Optimizer O, Policy... Q>

@@ -28,8 +28,9 @@ class Gradients {
   Gradients(Gradients const&) = delete;
   Gradients& operator=(Gradients const&) = delete;
 
-  X& context() const { return context_; }  ///< what it was made from
-  Reduce<X>& reduce() { return reduce_; }  ///< the phase
+  X& context() const { return context_; }   ///< what it was made from
+  Index number() const { return number_; }  ///< Context::new_number()
+  Reduce<X>& reduce() { return reduce_; }   ///< the phase
 
   /// Calls f(View<T>) with the sums of elements [begin, begin + count) of a unit's trainable part,
   /// claimed on the compute stream; T is float or Gradient. The range lies in what this rank keeps:
@@ -49,6 +50,7 @@ class Gradients {
 
  private:
   X& context_;
+  Index const number_ = context_.new_number();
   SlotArray<D> kept_;
   SlotArray<D> accumulators_;
   Reduce<X> reduce_;

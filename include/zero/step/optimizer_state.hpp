@@ -92,7 +92,7 @@ class OptimizerState {
   void update(Parameters<X>& parameters, Gradients<X>& gradients) {
     PhaseTimer const timer(context_.seconds.update);
     if constexpr (HasTrustRatio<O>) measure_(*this, parameters, gradients);
-    updates_(context_.compute, {&parameters, &gradients}, [&] {
+    updates_(context_.compute, {parameters.number(), gradients.number()}, [&] {
       auto const one = [&](int u) { update_unit(*this, parameters, gradients, u); };
       if constexpr (X::Policy::Checking::checks) {
         for (int u = 0; u < context_.layout.size(); ++u) one(u);

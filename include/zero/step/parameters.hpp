@@ -53,7 +53,8 @@ class Parameters {
   Parameters(Parameters const&) = delete;
   Parameters& operator=(Parameters const&) = delete;
 
-  X& context() const { return context_; }  ///< what it was made from
+  X& context() const { return context_; }   ///< what it was made from
+  Index number() const { return number_; }  ///< Context::new_number()
   /// What this rank keeps of a unit, Shares::parameters(u) elements.
   Slot<D>& kept(int u) { return kept_[u]; }
   Gather<X>& gather() { return gather_; }  ///< the phase
@@ -92,6 +93,7 @@ class Parameters {
   using Trained = std::conditional_t<X::splits_master, UpperHalf, Parameter>;
 
   X& context_;
+  Index const number_ = context_.new_number();
   SlotArray<D> kept_;
   Gather<X> gather_;
   Publish<X> publish_;
