@@ -8,6 +8,7 @@
 
 #include <bench/machine.hpp>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
@@ -99,6 +100,20 @@ double raw_read(std::string const& dir, int threads, Index bytes) {
     ::close(file);
   });
 }
+/// What as many threads take to copy so many bytes from memory to memory that has been touched.
+double copy(int threads, Index bytes) {
+  Index const each = bytes / threads;
+  Index const part = std::min(each, Index{256} << 20);
+  std::vector<std::vector<std::byte>> from(at(threads)), to(at(threads));
+  double seconds = 0;
+  for (int time = 0; time < 2; ++time) {
+    seconds = on_threads(threads, [&](int t) {
+      from[at(t)].resize(at(part), std::byte{1});
+      to[at(t)] = from[at(t)];
+    });
+  }
+  return seconds * static_cast<double>(each) / static_cast<double>(part);
+}
 /// Takes the files of a folder out of the system's memory.
 void forget(std::string const& dir) {
   for (auto const& entry : std::filesystem::recursive_directory_iterator(dir)) {
@@ -109,11 +124,6 @@ void forget(std::string const& dir) {
   }
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 struct Settings {
   double gib = 3;
   int ranks = 2;
@@ -122,9 +132,36 @@ struct Settings {
   bool json = false;
 };
 
+/// Seconds on the clock, and of processors, all threads together.
+struct Spent {
+  double seconds = 0;
+  double processor = 0;
+};
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  auto const seconds = [](timeval const& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+template <class F>
+Spent spent_by(F f) {
+  double const before = processor_seconds();
+  auto const start = Clock::now();
+  f();
+  return {since(start), processor_seconds() - before};
+}
+
+Spent median(std::vector<Spent> values) {
+  std::ranges::sort(values, {}, &Spent::seconds);
+  return values[values.size() / 2];
+}
+
 struct Figures {
   Index bytes = 0;
-  std::vector<double> raw_write{}, save{}, raw_read{}, load{}, step{}, step_beside{}, start{};
+  std::vector<Spent> raw_write{}, save{}, raw_read{}, load{}, load_twice{}, step{}, step_beside{},
+      start{}, copy{};
 };
 
 void run(Settings const& s) {
@@ -139,24 +176,28 @@ void run(Settings const& s) {
     auto trainer = std::make_unique<
         zero::Trainer<Still, decltype(ranks), zero::AdamW, zero::Policies<zero::Sharded<2>>>>(
         Still{elements}, ranks, zero::AdamW{}, zero::Sharded<2>{});
-    auto const timed = [&](std::vector<double>& to, auto work) {
+    auto const timed = [&](std::vector<Spent>& to, auto work) {
       trainer->context().exchange({}, "bench");
-      auto const start = Clock::now();
-      work();
-      trainer->context().exchange({}, "bench");
-      if (first) to.push_back(since(start));
+      Spent const spent = spent_by([&] {
+        work();
+        trainer->context().exchange({}, "bench");
+      });
+      if (first) to.push_back(spent);
     };
+    zero::BackgroundSave background;
     trainer->step(0);
     for (int round = 0; round < s.rounds; ++round) {
-      if (first) f.raw_write.push_back(raw_write(dir, s.ranks, f.bytes));
+      if (first) f.raw_write.push_back(spent_by([&] { raw_write(dir, s.ranks, f.bytes); }));
       timed(f.save, [&] { zero::save(*trainer, dir + "/run", {.save_total_limit = 1}); });
       if (first) {
         forget(dir);
-        f.raw_read.push_back(raw_read(dir, s.ranks, f.bytes));
+        f.raw_read.push_back(spent_by([&] { raw_read(dir, s.ranks, f.bytes); }));
       }
-      timed(f.load, [&] { zero::load(*trainer, dir + "/run"); });
+      timed(f.load, [&] { zero::load(*trainer, dir + "/run", {.staging_bytes = f.bytes}); });
+      if (first) forget(dir);
+      timed(f.load_twice, [&] { zero::load(*trainer, dir + "/run"); });
       timed(f.step, [&] { trainer->step(0); });
-      zero::BackgroundSave background;
+      if (first) f.copy.push_back({copy(s.ranks, f.bytes), 0});
       timed(f.start, [&] { background.start(*trainer, dir + "/run", {.save_total_limit = 1}); });
       timed(f.step_beside, [&] { trainer->step(0); });
       background.wait();
@@ -170,7 +211,8 @@ void run(Settings const& s) {
         m.processor.c_str(), m.cores, m.load, m.system.c_str(), m.compiler.c_str(), m.build.c_str(),
         m.date.c_str(), static_cast<double>(f.bytes) / 0x1p30, s.ranks, s.rounds);
   }
-  auto const tell = [&](char const* what, double seconds, double ceiling, double wanted) {
+  auto const tell = [&](char const* what, Spent spent, double ceiling, double wanted) {
+    auto const [seconds, processor] = spent;
     double const rate = static_cast<double>(f.bytes) / seconds / 1e9;
     if (s.json) {
       std::printf("%s\n", zero::JsonLine()
@@ -178,24 +220,31 @@ void run(Settings const& s) {
                               .add("seconds", seconds)
                               .add("gigabytes_per_s", rate)
                               .add("of_ceiling", ceiling / seconds)
+                              .add("processor_seconds", processor)
                               .text()
                               .c_str());
     } else {
-      std::printf("%-24s %8.3f s %8.2f GB/s", what, seconds, rate);
-      if (ceiling != seconds)
-        std::printf("  %.2f of O_DIRECT (wanted %.2f)", ceiling / seconds, wanted);
+      std::printf("%-18s %7.3f s, of processors %6.3f s %6.2f GB/s", what, seconds, processor,
+                  rate);
+      if (ceiling != seconds) std::printf("  %.2f of O_DIRECT", ceiling / seconds);
+      if (wanted > 0) std::printf(" (wanted %.2f)", wanted);
       std::printf("\n");
     }
   };
-  double const write = median(f.raw_write);
-  double const read = median(f.raw_read);
-  tell("O_DIRECT write", write, write, 0);
+  double const write = median(f.raw_write).seconds;
+  double const read = median(f.raw_read).seconds;
+  tell("O_DIRECT write", median(f.raw_write), write, 0);
   tell("save", median(f.save), write, 0.9);
-  tell("O_DIRECT read", read, read, 0);
-  tell("load", median(f.load), read, 0.9);
+  tell("O_DIRECT read", median(f.raw_read), read, 0);
+  tell("load, staged", median(f.load), read, 0.9);
+  tell("load in one tile", median(f.load_twice), read, 0);
   if (!s.json)
-    std::printf("a step %.3f s; the copy of a background save %.3f s; a step beside it %.3f s\n",
-                median(f.step), median(f.start), median(f.step_beside));
+    std::printf(
+        "a step %.3f s; the start of a background save %.3f s, a copy of as many bytes %.3f s; a "
+        "step "
+        "beside it %.3f s\n",
+        median(f.step).seconds, median(f.start).seconds, median(f.copy).seconds,
+        median(f.step_beside).seconds);
 }
 
 }  // namespace

@@ -279,17 +279,66 @@ TEST_CASE("a rank reads the ranges that it keeps, and the headers") {
   }
 }
 
-TEST_CASE("stage 3 saves, loads and exports with the device's memory below the whole model") {
-  Setup const setup{
-      .stage = 3, .world = 4, .storage = Storage::mixed, .units = zero_test::one_large().units};
-  Folder const dir;
-  on_ranks(setup, [&](AnyTrainer& trainer) {
-    trainer.step(0);
-    // Less than the largest unit of 2183 elements has in 16 bit, let alone the model: by name, a
-    // tensor is gathered through a buffer of its own, which no other file of a save needs.
-    trainer.limit_memory(0);
-    trainer.save(dir.path(), {});
-    trainer.load(dir.path(), {});
-    trainer.step(1);
-  });
+TEST_CASE("with staging every block is read once, and twice where its memory does not do") {
+  Setup const from{.stage = 1, .world = 3, .storage = Storage::short_states};
+  // Blocks that cut elements in two, of floats and of 16 bits, and one that holds a whole file.
+  for (Index const block : {7, 64, 4096, 1 << 20}) {
+    CAPTURE(block);
+    MemoryFiles files;
+    Canonical const saved = save_trained(from, files, block);
+    Setup to = from;
+    to.stage = 3;
+    to.world = 2;
+    std::vector<Index> once(2);
+    std::vector<Index> twice(2);
+    for (Index const staging : {Index{1} << 26, Index{0}}) {
+      Canonical const found = state_after(to, [&](AnyTrainer& trainer) {
+        zero::LoadedCheckpoint const loaded =
+            trainer.load("run", {.staging_bytes = staging, .files = &files});
+        (staging > 0 ? once : twice)[at(trainer.rank())] = loaded.bytes_read;
+      });
+      CHECK(found == saved);
+    }
+    for (std::size_t r = 0; r < 2; ++r) {
+      CHECK(once[r] < twice[r]);
+      CHECK(2 * once[r] > twice[r]);  // headers are read once in both
+    }
+  }
+}
+
+TEST_CASE("with staging, nothing has changed where any read fails, and a flipped bit is found") {
+  MemoryFiles files;
+  save_trained(small, files);
+  std::string const path = std::string(folder) + "/rank-1-of-2.safetensors";
+  zero::LoadOptions const options{.staging_bytes = 1 << 20};
+  std::size_t const middle = files.data(path).size() / 2;
+  files.data(path)[middle] ^= std::byte{1};
+  CHECK(has(refusal(small, files, "run", options), path));
+  files.data(path)[middle] ^= std::byte{1};
+  Index failed = 0;
+  for (Index k = 0; k < 400; k += 7) {
+    Index reads = 0;
+    bool fails = false;
+    files.plan = [&](Index, std::string_view call) {
+      fails = fails || (call == "read" && reads++ == k);
+      return call == "read" && reads - 1 == k ? EIO : 0;
+    };
+    Collected before;
+    Collected after;
+    std::vector<std::string> errors(2);
+    on_ranks(small, [&](AnyTrainer& trainer) {
+      before.add(trainer);
+      errors[at(trainer.rank())] =
+          error_of([&] { trainer.load("run", {.staging_bytes = 1 << 20, .files = &files}); });
+      after.add(trainer);
+    });
+    if (!fails) break;
+    ++failed;
+    CAPTURE(k);
+    CHECK(has(errors[0], "reading "));
+    CHECK(has(errors[0], "(errno 5)"));
+    CHECK(errors[0] == errors[1]);
+    CHECK(before.all() == after.all());
+  }
+  CHECK(failed > 10);
 }

@@ -98,9 +98,10 @@ class Typed final : public AnyTrainer {
   bool finish(zero::CheckpointKeeper& keeper) override {
     return more<bool>([&](auto& t) { return keeper.finish(t).has_value(); });
   }
-  void limit_memory(Index bytes) override {
+  Index limit_memory(Index bytes) override {
     zero::Ledger& ledger = trainer_.context().device().ledger();
     ledger.limit_bytes(ledger.bytes() + bytes);
+    return ledger.bytes() + bytes;
   }
 
  private:

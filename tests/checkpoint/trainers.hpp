@@ -74,8 +74,8 @@ class AnyTrainer {
   virtual std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
                                         zero::CheckpointKeeper::Metrics const& metrics) = 0;
   virtual bool finish(zero::CheckpointKeeper& keeper) = 0;
-  /// Lets the device have so many bytes more than now.
-  virtual void limit_memory(Index bytes) = 0;
+  /// Lets the device have so many bytes more than now. @return how many in all
+  virtual Index limit_memory(Index bytes) = 0;
 };
 
 /// Runs f on every rank of a world of threads, each with a trainer of its own.

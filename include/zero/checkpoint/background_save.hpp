@@ -14,7 +14,8 @@ namespace zero {
 
 /// At most one save at a time of one trainer's ranks. Every rank has its own and calls the same
 /// members in the same order. A save that was begun and never waited for is abandoned with this
-/// object, and the next save takes its leftovers away.
+/// object, and the next save takes its leftovers away. Host memory: as much as the largest file of
+/// this rank so far, until the object ends.
 class BackgroundSave {
  public:
   BackgroundSave() = default;
@@ -57,11 +58,19 @@ class BackgroundSave {
     thread_.join();
     detail::SaveSteps steps = std::move(*steps_);
     steps_.reset();
-    bytes_ = {};
     return steps.commit(failure_, std::move(manifest_), written_);
   }
 
  private:
+  /// The bytes of the file. Kept from save to save, since fresh memory costs as much as the copy.
+  struct Copy {
+    detail::AlignedBytes bytes{};
+    Index end = 0;
+
+    std::span<std::byte> room() const { return bytes.span().subspan(at(end)); }
+    void filled(Index n) { end += n; }
+  };
+
   void start(std::unique_ptr<detail::TrainerAccess> access, std::string const& dir,
              SaveOptions const& options) {
     access_ = std::move(access);
@@ -75,22 +84,20 @@ class BackgroundSave {
       steps_.reset();
       throw;
     }
-    bytes_.clear();
     failure_ = detail::failure_of([&] {
-      detail::each_file_byte(
-          x, manifest_, [&](Index bytes) { bytes_.reserve(at(bytes)); },
-          [&](std::span<std::byte const> data) {
-            bytes_.insert(bytes_.end(), data.begin(), data.end());
-          });
+      detail::put_file_bytes(x, manifest_, [&](Index bytes) -> Copy& {
+        if (copy_.bytes.size() < bytes) copy_.bytes = detail::AlignedBytes(bytes);
+        copy_.end = 0;
+        return copy_;
+      });
     });
     done_ = false;
     thread_ = std::thread([this, name = detail::rank_file_name(x.rank(), x.world())] {
       if (failure_.empty()) {
         failure_ = detail::failure_of([&] {
-          detail::BlockWriter writer(steps_->files(), steps_->work_folder(), name,
-                                     manifest_.block_bytes);
-          writer.append(bytes_);
-          written_ = writer.finish();
+          written_ = detail::write_block_file(steps_->files(), steps_->work_folder(), name,
+                                              manifest_.block_bytes,
+                                              copy_.bytes.span().first(at(copy_.end)));
         });
       }
       done_ = true;
@@ -101,7 +108,7 @@ class BackgroundSave {
   std::optional<detail::SaveSteps> steps_;
   Manifest manifest_;
   CheckpointFile written_;
-  std::vector<std::byte> bytes_;
+  Copy copy_;
   std::string failure_;
   std::atomic<bool> done_{false};
   std::thread thread_;

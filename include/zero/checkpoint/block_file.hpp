@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files whose every block has a checksum that is kept elsewhere, so that the reading of any range
-// is verified: XXH3 (64 bits) of blocks of equal size, the last one shorter.
+// is verified: XXH3 (64 bits) of blocks of equal size, the last one shorter. And the reading of
+// ranges; block_writer.hpp writes such files, block_stream.hpp reads many blocks.
 
 #include <zero/checkpoint/open_file.hpp>
 
@@ -9,8 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,55 +49,34 @@ inline std::optional<std::uint64_t> hex_value(std::string_view text) {
   return value;
 }
 
-/// Writes a new file from its beginning to its end, and takes the checksums on the way.
-class BlockWriter {
- public:
-  /// @param folder,name of the new file
-  BlockWriter(Files& files, std::string const& folder, std::string name, Index block_bytes)
-      : file_(OpenFile::create(files, join_path(folder, name))), block_bytes_(block_bytes) {
-    written_.name = std::move(name);
-    // Where blocks lie as a disk wants them, the system need not copy them.
-    block_.reset(
-        static_cast<std::byte*>(std::aligned_alloc(4096, at(round_up(block_bytes, Index{4096})))));
-    if (block_ == nullptr) throw OutOfMemory("checkpoint: no memory for a block");
+/// Opens a file of a checkpoint. @throws CheckpointError where it is missing or has another size
+inline OpenFile open_block_file(Files& files, std::string const& folder,
+                                CheckpointFile const& expected) {
+  OpenFile file = OpenFile::open(files, join_path(folder, expected.name));
+  Index const bytes = files.size(file.path());
+  check_file(bytes, "asking for the size of", file.path());
+  if (bytes != expected.bytes) {
+    throw CheckpointError("checkpoint: '" + file.path() + "' has " + std::to_string(bytes) +
+                          " bytes; expected " + std::to_string(expected.bytes));
   }
+  return file;
+}
 
-  void append(std::span<std::byte const> bytes) {
-    while (!bytes.empty()) {
-      std::size_t const n = std::min(bytes.size(), at(block_bytes_ - filled_));
-      std::copy_n(bytes.begin(), n, block_.get() + filled_);
-      filled_ += static_cast<Index>(n);
-      if (filled_ == block_bytes_) flush();
-      bytes = bytes.subspan(n);
-    }
-  }
-  /// Writes what is left, syncs and closes.
-  CheckpointFile finish() {
-    if (filled_ > 0) flush();
-    file_.sync();
-    file_.close();
-    return std::move(written_);
-  }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
-  };
-
-  void flush() {
-    std::span<std::byte const> const block(block_.get(), at(filled_));
-    written_.blocks.push_back(checksum(block.data(), block.size()));
-    file_.write(block, written_.bytes);
-    written_.bytes += filled_;
-    filled_ = 0;
-  }
-
-  OpenFile file_;
-  Index block_bytes_;
-  std::unique_ptr<std::byte, Free> block_;
-  Index filled_ = 0;  // bytes of the block
-  CheckpointFile written_;
-};
+/// @param bytes of the block, as they were read
+/// @param what is being read, for errors: "tensor 'x'"
+/// @throws CheckpointError where they are not those that were written
+inline void verify_block(CheckpointFile const& expected, std::string const& path, Index block,
+                         std::span<std::byte const> bytes, Index block_bytes,
+                         std::string_view what) {
+  std::uint64_t const found = checksum(bytes.data(), bytes.size());
+  std::uint64_t const wanted = expected.blocks.at(at(block));
+  if (found == wanted) return;
+  Index const begin = block * block_bytes;
+  throw CheckpointError("checkpoint: '" + path + "' is damaged between bytes " +
+                        std::to_string(begin) + " and " +
+                        std::to_string(begin + std::ssize(bytes)) + ", in " + std::string(what) +
+                        ": checksum " + hex_text(found) + "; expected " + hex_text(wanted));
+}
 
 /// Reads ranges of a file through one block of memory, each block verified when it is read. A file
 /// without checksums is read as it is.
@@ -109,21 +87,13 @@ class BlockReader {
   BlockReader(Files& files, std::string const& folder, CheckpointFile const& expected,
               Index block_bytes)
       : expected_(&expected),
-        file_(OpenFile::open(files, join_path(folder, expected.name))),
-        block_bytes_(block_bytes) {
-    Index const bytes = files.size(file_.path());
-    check_file(bytes, "asking for the size of", file_.path());
-    if (bytes != expected.bytes) {
-      throw CheckpointError("checkpoint: '" + file_.path() + "' has " + std::to_string(bytes) +
-                            " bytes; expected " + std::to_string(expected.bytes));
-    }
-  }
+        file_(open_block_file(files, folder, expected)),
+        block_bytes_(block_bytes) {}
 
   std::string const& path() const { return file_.path(); }
-  Index bytes() const { return expected_->bytes; }
   Index bytes_read() const { return bytes_read_; }  ///< from the system, whole blocks
 
-  /// @param what is being read, for errors: "tensor 'x'"
+  /// @param what is being read, for errors
   void read(Index offset, std::span<std::byte> to, std::string_view what) {
     if (expected_->blocks.empty()) {
       file_.read(to, offset);
@@ -140,31 +110,19 @@ class BlockReader {
       offset += static_cast<Index>(n);
     }
   }
-  /// Reads the blocks of a range for their checksums alone.
-  void verify(Index offset, Index bytes, std::string_view what) {
-    if (expected_->blocks.empty()) return;
-    for (Index b = offset / block_bytes_; b * block_bytes_ < offset + bytes; ++b) load(b, what);
-  }
 
  private:
   void load(Index block, std::string_view what) {
     if (block == loaded_) return;
     Index const begin = block * block_bytes_;
     Index const n = std::min(block_bytes_, expected_->bytes - begin);
-    if (block >= std::ssize(expected_->blocks) || n <= 0) {
+    if (n <= 0)
       throw CheckpointError("checkpoint: '" + path() + "' has no byte " + std::to_string(begin));
-    }
     loaded_ = -1;
     block_.resize(at(n));
     file_.read(block_, begin);
     bytes_read_ += n;
-    std::uint64_t const found = checksum(block_.data(), block_.size());
-    if (found != expected_->blocks[at(block)]) {
-      throw CheckpointError("checkpoint: '" + path() + "' is damaged between bytes " +
-                            std::to_string(begin) + " and " + std::to_string(begin + n) + ", in " +
-                            std::string(what) + ": checksum " + hex_text(found) + "; expected " +
-                            hex_text(expected_->blocks[at(block)]));
-    }
+    verify_block(*expected_, path(), block, block_, block_bytes_, what);
     loaded_ = block;
   }
 

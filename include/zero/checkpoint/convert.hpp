@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checkpoints from file to file, without a trainer: verified, written as a model of transformers,
-// made of one, and cut for another number of ranks. Memory: a block and a tile.
+// made of one, and cut for another number of ranks. Memory: some blocks.
 
 #include <zero/checkpoint/model_files.hpp>
 #include <zero/checkpoint/save.hpp>
+
+#include <numeric>
 
 namespace zero {
 
@@ -49,13 +51,15 @@ inline void tell(CheckpointProgress const& progress, Index bytes, Index total) {
   if (progress) progress(bytes, total);
 }
 
-/// Calls take(values) for elements [first, first + count) of a tensor, in order, a tile at a time.
+/// Calls take(values) for elements [first, first + count) of a tensor, in order, a stretch at a
+/// time.
 template <class Take>
 void read_in_order(SliceReader& reader, std::string const& kind, std::string const& name,
                    Index first, Index count, Take take) {
+  constexpr Index stretch = 16 * SliceReader::tile;  // some blocks, whose ends are read twice
   std::vector<float> values;
-  for (Index end = first + count; first < end; first += SliceReader::tile) {
-    Index const n = std::min(SliceReader::tile, end - first);
+  for (Index end = first + count; first < end; first += stretch) {
+    Index const n = std::min(stretch, end - first);
     reader.need({{kind, name, first, n}});
     values.resize(at(n));
     reader.read([&](std::size_t, Index begin, std::span<float const> part) {
@@ -144,11 +148,12 @@ inline void verify_checkpoint(FoundCheckpoint const& found, Files& files = Posix
   Index total = 0;
   for (CheckpointFile const& file : m.files) total += file.bytes;
   for (CheckpointFile const& file : m.files) {
-    detail::BlockReader blocks(files, found.folder, file, m.block_bytes);
-    for (Index begin = 0; begin < file.bytes; begin += m.block_bytes) {
-      blocks.verify(begin, 1, "its slices");
-      detail::tell(progress, std::min(m.block_bytes, file.bytes - begin), total);
-    }
+    std::vector<Index> all(file.blocks.size());
+    std::iota(all.begin(), all.end(), Index{0});
+    detail::BlockStream stream(files, found.folder, file, m.block_bytes, std::move(all),
+                               detail::BlockUse::once);
+    for (std::size_t i = 0; i < file.blocks.size(); ++i)
+      detail::tell(progress, std::ssize(stream.block(i, "its slices")), total);
   }
   std::vector<std::string> names;
   detail::check_file(files.list(found.folder, names), "listing", found.folder);

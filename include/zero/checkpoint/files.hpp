@@ -37,9 +37,10 @@ struct FileError : CheckpointError {
 };
 
 /// A storage of files in folders. Paths are separated by '/'. What fails returns -errno, and
-/// nothing is thrown. Called from several threads at once, on different files.
-/// After sync() of a file its bytes survive a loss of power, after sync() of a folder so do the
-/// names in it; rename() replaces a file in one step, whatever happens.
+/// nothing is thrown. Called from several threads at once, on different files; the calls on one
+/// file come one after the other, not all from one thread. After sync() of a file its bytes survive
+/// a loss of power, after sync() of a folder so do the names in it; rename() replaces a file in one
+/// step, whatever happens.
 class Files {
  public:
   virtual ~Files() = default;
@@ -51,6 +52,10 @@ class Files {
   virtual Index write(int file, std::byte const* from, Index bytes, Index offset) = 0;
   /// Bytes read at `offset`, possibly fewer than `bytes`; 0 at the end of the file.
   virtual Index read(int file, std::byte* to, Index bytes, Index offset) = 0;
+  /// As read, of bytes that nobody will soon ask for again: a storage need not keep them at hand.
+  virtual Index read_once(int file, std::byte* to, Index bytes, Index offset) {
+    return read(file, to, bytes, offset);
+  }
   /// Brings the file, or the names of the folder, to where they last.
   virtual int sync(int file) = 0;
   /// Ends the use of a descriptor, whatever it returns.
@@ -81,22 +86,16 @@ class PosixFiles final : public Files {
   /// Large writes from where a disk can take them go past the system's memory, which saves a copy
   /// and leaves little for sync() to wait for.
   Index write(int file, std::byte const* from, Index bytes, Index offset) override {
-#ifdef O_DIRECT
-    bool const aligned = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0 && bytes % 4096 == 0 &&
-                         offset % 4096 == 0 && bytes >= Index{1} << 20;
-    int const flags = ::fcntl(file, F_GETFL);
-    if (flags >= 0 && ((flags & O_DIRECT) != 0) != aligned)
-      ::fcntl(file, F_SETFL, aligned ? flags | O_DIRECT : flags & ~O_DIRECT);  // or it has none
-    ssize_t const direct = ::pwrite(file, from, at(bytes), offset);
-    if (direct >= 0 || errno != EINVAL) return direct < 0 ? Index{-errno} : Index{direct};
-    ::fcntl(file, F_SETFL, flags & ~O_DIRECT);
-#endif
-    ssize_t const n = ::pwrite(file, from, at(bytes), offset);
-    return n < 0 ? Index{-errno} : Index{n};
+    return directly(file, from, bytes, offset,
+                    [&] { return ::pwrite(file, from, at(bytes), offset); });
   }
   Index read(int file, std::byte* to, Index bytes, Index offset) override {
     ssize_t const n = ::pread(file, to, at(bytes), offset);
-    return n < 0 ? -errno : Index{n};
+    return n < 0 ? Index{-errno} : Index{n};
+  }
+  /// Past the system's memory, as large writes.
+  Index read_once(int file, std::byte* to, Index bytes, Index offset) override {
+    return directly(file, to, bytes, offset, [&] { return ::pread(file, to, at(bytes), offset); });
   }
   int sync(int file) override { return result(::fsync(file)); }
   int close(int file) override { return result(::close(file)); }
@@ -132,6 +131,22 @@ class PosixFiles final : public Files {
   }
 
  private:
+  /// @param call pwrite or pread of all the bytes
+  template <class Call>
+  static Index directly(int file, std::byte const* memory, Index bytes, Index offset, Call call) {
+#ifdef O_DIRECT
+    bool const aligned = reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0 &&
+                         bytes % 4096 == 0 && offset % 4096 == 0 && bytes >= Index{1} << 20;
+    int const flags = ::fcntl(file, F_GETFL);
+    if (flags >= 0 && ((flags & O_DIRECT) != 0) != aligned)
+      ::fcntl(file, F_SETFL, aligned ? flags | O_DIRECT : flags & ~O_DIRECT);  // or it has none
+    ssize_t const direct = call();
+    if (direct >= 0 || errno != EINVAL) return direct < 0 ? Index{-errno} : Index{direct};
+    ::fcntl(file, F_SETFL, flags & ~O_DIRECT);
+#endif
+    ssize_t const n = call();
+    return n < 0 ? Index{-errno} : Index{n};
+  }
   static int opened(int file) { return file < 0 ? -errno : file; }
   static int result(int status) { return status < 0 ? -errno : 0; }
 };

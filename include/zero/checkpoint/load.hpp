@@ -22,6 +22,9 @@ struct LoadOptions {
   /// false: tensors that are missing or of another shape keep their values, foreign ones are left,
   /// and of another optimizer the states of the same names are taken; all of it is listed.
   bool strict = true;
+  /// Host memory, in bytes, that a rank may take to keep what it has read and verified until all
+  /// ranks have. Where its blocks fit, each is read once, past the system's memory; else twice.
+  Index staging_bytes = 0;
   Files* files = nullptr;  ///< null: the system's; outlives the call
 };
 
@@ -228,7 +231,7 @@ inline LoadedCheckpoint load_into(
     }
     open(files, found, reader);
     reader->need(plan->needs());
-    reader->verify();
+    reader->verify(options.staging_bytes);
   });
   ranks.require_same(manifest_text(found.manifest), "different checkpoints in '" + dir + "'");
   // From here on a failure leaves the trainer between two states, and ends it on every rank.
@@ -270,7 +273,8 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
 /// @throws CheckpointError on every rank, before any state has changed, naming file and tensor for
 /// what is missing, damaged, cut short, foreign, twice there or half written; with strict, listing
 /// every difference of model and optimizer
-/// Memory: one block and one tile of the host, whatever the model's size; nothing on the device.
+/// Memory: four blocks and one tile of the host, whatever the model's size, and with
+/// `staging_bytes` at most so many more; nothing on the device.
 /// Communication: exchanges of words, and one publication of parameters as after an update.
 template <HasParts T>
 LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {

@@ -4,6 +4,7 @@
 // json`, whole tensors by name. Which files a folder has, which tensors they hold, and how new ones
 // are cut.
 
+#include <zero/checkpoint/block_writer.hpp>
 #include <zero/checkpoint/slice_reader.hpp>
 
 namespace zero {

@@ -53,10 +53,22 @@ class OpenFile {
     }
   }
   /// All of `to`. @throws FileError where the file ends before
-  void read(std::span<std::byte> to, Index offset) {
+  void read(std::span<std::byte> to, Index offset) { read_by(&Files::read, to, offset); }
+  /// The same, of bytes that nobody will soon ask for again.
+  void read_once(std::span<std::byte> to, Index offset) { read_by(&Files::read_once, to, offset); }
+  void sync() { check_file(files_->sync(file_), "syncing", path_); }
+  /// As the destructor, and throws what the system says.
+  void close() { check_file(files_->close(std::exchange(file_, -1)), "closing", path_); }
+
+ private:
+  OpenFile(Files& files, std::string path, int file)
+      : files_(&files), path_(std::move(path)), file_(file) {}
+
+  void read_by(Index (Files::*call)(int, std::byte*, Index, Index), std::span<std::byte> to,
+               Index offset) {
     Index const end = offset + std::ssize(to);
     while (!to.empty()) {
-      Index const n = files_->read(file_, to.data(), std::ssize(to), offset);
+      Index const n = (files_->*call)(file_, to.data(), std::ssize(to), offset);
       if (n == -EINTR) continue;
       if (n < 0) {
         throw_file_error(
@@ -72,13 +84,6 @@ class OpenFile {
       offset += n;
     }
   }
-  void sync() { check_file(files_->sync(file_), "syncing", path_); }
-  /// As the destructor, and throws what the system says.
-  void close() { check_file(files_->close(std::exchange(file_, -1)), "closing", path_); }
-
- private:
-  OpenFile(Files& files, std::string path, int file)
-      : files_(&files), path_(std::move(path)), file_(file) {}
 
   Files* files_;
   std::string path_;

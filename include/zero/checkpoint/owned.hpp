@@ -16,6 +16,28 @@ struct OwnedPiece {
   Index begin = 0;     ///< where it starts in the unit's trainable, or frozen, part
 };
 
+/// Floats as they are kept, rounded to nearest; of floats no copy.
+template <class T>
+class Rounded {
+ public:
+  explicit Rounded(std::span<float const> values) : values_(values.size()) {
+    for (std::size_t i = 0; i < values.size(); ++i) values_[i] = static_cast<T>(values[i]);
+  }
+  T const* data() const { return values_.data(); }
+
+ private:
+  std::vector<T> values_;
+};
+template <>
+class Rounded<float> {
+ public:
+  explicit Rounded(std::span<float const> values) : values_(values) {}
+  float const* data() const { return values_.data(); }
+
+ private:
+  std::span<float const> values_;
+};
+
 template <class T, class X>
 void write_range(X& x, Slot<typename X::Device>& slot, Index begin, Index n, T const* from) {
   auto claim = slot.template on<T>(x.compute);
@@ -26,16 +48,15 @@ void write_range(X& x, Slot<typename X::Device>& slot, Index begin, Index n, T c
 
 /// Elements of what this rank keeps of a unit's trainable, or frozen, part, wherever that is.
 template <class T, class X>
-void write_parameters(Parameters<X>& parameters, int u, bool trainable, Index begin,
-                      std::vector<T> const& values) {
+void write_parameters(Parameters<X>& parameters, int u, bool trainable, Index begin, Index n,
+                      T const* from) {
   X& x = parameters.context();
-  Index const n = std::ssize(values);
   if constexpr (X::Sharding::parameter_tier != Tier::device) {
     if (x.shares.stores_parameters(u))
-      return x.tiers.write_parameters(u, trainable ? 0 : 1, begin, n, values.data());
+      return x.tiers.write_parameters(u, trainable ? 0 : 1, begin, n, from);
   }
   Index const place = begin + (trainable ? 0 : x.shares.frozen_begin(u));
-  write_range(x, parameters.kept(u), place, n, values.data());
+  write_range(x, parameters.kept(u), place, n, from);
 }
 
 /// Sets float weights, and the parameters that they round to, from element `begin` of a unit's
@@ -47,16 +68,14 @@ void write_weights(Parameters<X>& parameters, OptimizerState<X, O>& state, int u
   Index const n = std::ssize(values);
   Index const first = begin - x.shares.owned_begin(u, x.rank());
   Index const in_parameters = x.shares.owned_in_parameters(u, x.rank()) + first;
-  using P = typename X::Parameter;
-  std::vector<P> rounded(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if constexpr (X::splits_master) {
-      rounded[i] = UpperHalf(values[i]).rounded();
-    } else {
-      rounded[i] = static_cast<P>(values[i]);
-    }
+  if constexpr (X::splits_master) {
+    std::vector<typename X::Parameter> upper(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) upper[i] = UpperHalf(values[i]).rounded();
+    write_parameters(parameters, u, true, in_parameters, n, upper.data());
+  } else {
+    Rounded<typename X::Parameter> const rounded(values);
+    write_parameters(parameters, u, true, in_parameters, n, rounded.data());
   }
-  write_parameters(parameters, u, true, in_parameters, rounded);
   if constexpr (OptimizerState<X, O>::offloads) {
     if (x.shares.offloads(u)) return state.offloaded().write_weights(u, first, n, values.data());
   }
@@ -79,9 +98,7 @@ void write_state(OptimizerState<X, O>& state, int k, int u, Index begin,
     if (x.shares.offloads(u))
       return state.offloaded().write_states(u, k, first, std::ssize(values), values.data());
   }
-  std::vector<typename X::State> kept(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    kept[i] = static_cast<typename X::State>(values[i]);
+  Rounded<typename X::State> const kept(values);
   write_range(x, state.state_slot(u), k * x.shares.owned(u) + first, std::ssize(values),
               kept.data());
 }
@@ -108,12 +125,10 @@ void clear_states(OptimizerState<X, O>& state) {
 template <class X>
 void write_frozen(Parameters<X>& parameters, int u, Index begin, std::span<float const> values) {
   X& x = parameters.context();
-  using P = typename X::Parameter;
-  std::vector<P> rounded(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) rounded[i] = static_cast<P>(values[i]);
+  Rounded<typename X::Parameter> const rounded(values);
   bool const slices = x.shares.sharded_parameters(u);
   Index const kept = slices ? x.layout.frozen_slice_begin(u, x.rank()) : 0;
-  write_parameters(parameters, u, false, begin - kept, rounded);
+  write_parameters(parameters, u, false, begin - kept, std::ssize(values), rounded.data());
 }
 
 }  // namespace zero::detail

@@ -4,6 +4,7 @@
 // then one rename; `latest` follows when every rank has found what it wrote under the new name. At
 // any moment the checkpoint before is whole, and `latest` on it.
 
+#include <zero/checkpoint/block_writer.hpp>
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/trainer_access.hpp>
 
@@ -81,16 +82,16 @@ inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& 
   return slices;
 }
 
-/// Calls append(bytes) for the bytes of this rank's file, its header first, a tile at a time.
-/// @param begin called before with the number of them all
-template <class Begin, class Append>
-void each_file_byte(TrainerAccess& x, Manifest const& manifest, Begin begin, Append append) {
+/// Puts the bytes of this rank's file where a sink has room for them, its header first.
+/// @param begin called before with the number of them all; returns the sink, as BlockWriter is one
+template <class Begin>
+void put_file_bytes(TrainerAccess& x, Manifest const& manifest, Begin begin) {
   std::vector<StoredSlice> slices =
       slices_of_rank(manifest, x.layout(), x.rank(), x.state_type(), x.parameter_type());
   Index bytes = 0;
   std::string const header = write_rank_header(slices, bytes);
-  begin(bytes);
-  append(std::as_bytes(std::span(header)));
+  auto& sink = begin(bytes);
+  BlockWriter::fill(sink, std::as_bytes(std::span(header)));
   constexpr Index tile = Index{1} << 18;
   std::vector<float> values;
   std::vector<std::byte> stored;
@@ -100,16 +101,22 @@ void each_file_byte(TrainerAccess& x, Manifest const& manifest, Begin begin, App
       FoundTensor const tensor{piece.unit, piece.tensor,
                                x.layout()[piece.unit].tensors[at(piece.tensor)]};
       std::string const& type = slices[written++].type;
-      for (Index done = 0; done < piece.elements; done += tile) {
-        Index const n = std::min(tile, piece.elements - done);
-        values.resize(at(n));
-        x.read(number, tensor, {}, piece.begin + done, n, values.data());
-        if (type == "F32") {
-          append(std::as_bytes(std::span(values)));
+      for (Index done = 0; done < piece.elements;) {
+        Index const left = piece.elements - done;
+        std::span<std::byte> const room = type == "F32" ? sink.room() : std::span<std::byte>();
+        Index n = std::min(left, std::ssize(room) / Index{sizeof(float)});
+        if (n > 0 && reinterpret_cast<std::uintptr_t>(room.data()) % alignof(float) == 0) {
+          // Straight to where it is written from.
+          x.read(number, tensor, {}, piece.begin + done, n, reinterpret_cast<float*>(room.data()));
+          sink.filled(n * Index{sizeof(float)});
         } else {  // exact: such a number is kept here in that type
+          n = std::min(tile, left);
+          values.resize(at(n));
+          x.read(number, tensor, {}, piece.begin + done, n, values.data());
           from_floats(type, values, stored);
-          append(std::span<std::byte const>(stored));
+          BlockWriter::fill(sink, stored);
         }
+        done += n;
       }
     }
   };
@@ -191,7 +198,8 @@ class SaveSteps {
       if (file.bytes != mine.bytes || file.blocks != mine.blocks)
         throw CheckpointError("checkpoint: '" + folder() + "' is not what this rank wrote");
       BlockReader reader(*files_, folder(), file, found.manifest.block_bytes);
-      reader.verify(0, 1, "its header");
+      std::array<std::byte, 1> first{};
+      reader.read(0, first, "its header");
     });
   }
   /// After a failure that every rank knows of: what was written goes, as far as it can.
@@ -246,8 +254,7 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
   std::string const failure = failure_of([&] {
     BlockWriter writer(steps.files(), steps.work_folder(), rank_file_name(x.rank(), x.world()),
                        manifest.block_bytes);
-    each_file_byte(
-        x, manifest, [](Index) {}, [&](std::span<std::byte const> data) { writer.append(data); });
+    put_file_bytes(x, manifest, [&](Index) -> BlockWriter& { return writer; });
     mine = writer.finish();
   });
   return steps.commit(failure, std::move(manifest), mine);

@@ -2,13 +2,15 @@
 #pragma once
 // From the files of a checkpoint to what somebody needs of its tensors: the files' headers are read
 // and held against the manifest, and each need is covered by slices exactly once, before a single
-// element is. Then slices are read file by file in the order of their bytes, through one block and
-// one tile of memory.
+// element is. Then slices are read file by file in the order of their bytes, through four blocks
+// and one tile of memory, or from where their blocks were kept when they were verified.
 
+#include <zero/checkpoint/block_stream.hpp>
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/rank_file.hpp>
 
 #include <functional>
+#include <memory>
 
 namespace zero {
 
@@ -85,33 +87,60 @@ class SliceReader {
       }
     }
     for (std::size_t i = 0; i < needs_.size(); ++i) check_cover(needs_[i], std::move(covers[i]));
+    held_.clear();
+    held_.resize(slices_.size());
+    verified_ = false;
   }
-  /// Reads every block that the needs lie in, for its checksum alone.
+  /// Reads every block that the needs lie in and verifies its checksum. Keeps them all for read(),
+  /// where they take no more than `kept_bytes`.
   /// @throws CheckpointError naming file, bytes and tensor for the first block that is damaged
-  void verify() {
-    each_read([&](detail::BlockReader& reader, StoredSlice const& slice, Read const& read) {
-      Index const width = detail::bytes_of_type(slice.type);
-      reader.verify(slice.offset + (read.first - slice.first) * width, read.elements * width,
-                    what(slice));
-    });
+  void verify(Index kept_bytes = 0) {
+    Index bytes = 0;
+    for (std::size_t f = 0; f < reads_.size(); ++f)
+      bytes += std::ssize(blocks_of(f)) * found_.manifest.block_bytes;
+    bool const keeps = bytes <= kept_bytes;
+    verified_ = true;
+    for (std::size_t f = 0; f < reads_.size(); ++f) {
+      if (reads_[f].empty() || (!keeps && found_.manifest.files[f].blocks.empty())) continue;
+      auto stream = open_stream(f, keeps ? detail::BlockUse::kept : detail::BlockUse::again);
+      each_part(f, *stream, [](std::size_t, StoredSlice const&, Index, auto) {});
+      bytes_read_ += stream->bytes_read();
+      if (keeps) held_[f] = std::move(stream);
+    }
   }
   /// Reads what is needed, and verifies it, a tile at a time.
   /// @param take may be called several times for one need
   void read(Take const& take) {
-    std::vector<std::byte> bytes;
     std::vector<float> values;
-    each_read([&](detail::BlockReader& reader, StoredSlice const& slice, Read const& read) {
+    auto const hand_out = [&](std::size_t need, StoredSlice const& slice, Index first,
+                              std::span<std::byte const> bytes) {
       Index const width = detail::bytes_of_type(slice.type);
-      for (Index done = 0; done < read.elements; done += tile) {
-        Index const n = std::min(tile, read.elements - done);
-        Index const first = read.first + done;
-        bytes.resize(at(n * width));
-        values.resize(at(n));
-        reader.read(slice.offset + (first - slice.first) * width, bytes, what(slice));
-        detail::to_floats(slice.type, bytes.data(), values);
-        take(read.need, first, values);
+      bool const as_they_are = slice.type == "F32" &&
+                               reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0;
+      while (!bytes.empty()) {
+        Index const n = std::min(tile, std::ssize(bytes) / width);
+        if (as_they_are) {
+          take(need, first, {reinterpret_cast<float const*>(bytes.data()), at(n)});
+        } else {
+          values.resize(at(n));
+          detail::to_floats(slice.type, bytes.data(), values);
+          take(need, first, values);
+        }
+        bytes = bytes.subspan(at(n * width));
+        first += n;
       }
-    });
+    };
+    for (std::size_t f = 0; f < reads_.size(); ++f) {
+      if (reads_[f].empty()) continue;
+      bool const held = held_[f] != nullptr;
+      // What verify() has read may still be in the system's memory.
+      bool const again = verified_ && !found_.manifest.files[f].blocks.empty();
+      auto stream = held    ? std::move(held_[f])
+                    : again ? open_stream(f, detail::BlockUse::again)
+                            : open_stream(f, detail::BlockUse::once);
+      each_part(f, *stream, hand_out);
+      if (!held) bytes_read_ += stream->bytes_read();
+    }
   }
 
  private:
@@ -128,13 +157,65 @@ class SliceReader {
   detail::BlockReader open(CheckpointFile const& file) const {
     return {files_, found_.folder, file, found_.manifest.block_bytes};
   }
+  Index begin_of(std::size_t file, Read const& read) const {
+    StoredSlice const& slice = slices_[file][read.slice];
+    return slice.offset + (read.first - slice.first) * detail::bytes_of_type(slice.type);
+  }
+  Index end_of(std::size_t file, Read const& read) const {
+    return begin_of(file, read) +
+           read.elements * detail::bytes_of_type(slices_[file][read.slice].type);
+  }
+  /// The blocks that a file's reads lie in, in their order; one that follows itself, once.
+  std::vector<Index> blocks_of(std::size_t file) const {
+    Index const size = found_.manifest.block_bytes;
+    std::vector<Index> blocks;
+    for (Read const& read : reads_[file]) {
+      for (Index b = begin_of(file, read) / size; b * size < end_of(file, read); ++b) {
+        if (blocks.empty() || blocks.back() != b) blocks.push_back(b);
+      }
+    }
+    return blocks;
+  }
+  std::unique_ptr<detail::BlockStream> open_stream(std::size_t file, detail::BlockUse use) const {
+    return std::make_unique<detail::BlockStream>(files_, found_.folder, found_.manifest.files[file],
+                                                 found_.manifest.block_bytes, blocks_of(file), use);
+  }
+  /// Calls f(need, slice, first element, its bytes) for the parts of a file's reads, in the order
+  /// of blocks_of: what of a read lies in one block, and an element that lies in two by itself.
   template <class F>
-  void each_read(F f) {
-    for (std::size_t file = 0; file < reads_.size(); ++file) {
-      if (reads_[file].empty()) continue;
-      detail::BlockReader reader = open(found_.manifest.files[file]);
-      for (Read const& read : reads_[file]) f(reader, slices_[file][read.slice], read);
-      bytes_read_ += reader.bytes_read();
+  void each_part(std::size_t file, detail::BlockStream& stream, F f) {
+    Index const size = found_.manifest.block_bytes;
+    std::size_t i = 0;   // place in blocks_of
+    Index current = -1;  // block that stands there
+    std::vector<std::byte> cut;
+    for (Read const& read : reads_[file]) {
+      StoredSlice const& slice = slices_[file][read.slice];
+      Index const width = detail::bytes_of_type(slice.type);
+      Index const end = end_of(file, read);
+      Index first = read.first;
+      cut.clear();
+      for (Index begin = begin_of(file, read); begin < end;) {
+        Index const b = begin / size;
+        if (b != current && current >= 0) ++i;
+        current = b;
+        std::span<std::byte const> bytes =
+            stream.block(i, what(slice)).subspan(at(begin - b * size));
+        bytes = bytes.first(std::min(bytes.size(), at(end - begin)));
+        begin += std::ssize(bytes);
+        if (!cut.empty()) {
+          std::size_t const more = std::min(bytes.size(), at(width) - cut.size());
+          cut.insert(cut.end(), bytes.begin(), bytes.begin() + static_cast<Index>(more));
+          bytes = bytes.subspan(more);
+          if (std::ssize(cut) < width) continue;
+          f(read.need, slice, first++, std::span<std::byte const>(cut));
+          cut.clear();
+        }
+        Index const whole = std::ssize(bytes) / width;
+        if (whole > 0) f(read.need, slice, first, bytes.first(at(whole * width)));
+        first += whole;
+        bytes = bytes.subspan(at(whole * width));
+        cut.assign(bytes.begin(), bytes.end());
+      }
     }
   }
   void check_cover(NeededSlice const& need, std::vector<std::pair<Index, Index>> cover) const {
@@ -157,7 +238,9 @@ class SliceReader {
   FoundCheckpoint const& found_;
   std::vector<std::vector<StoredSlice>> slices_;
   std::vector<NeededSlice> needs_;
-  std::vector<std::vector<Read>> reads_;  // by file, in the order of its bytes
+  std::vector<std::vector<Read>> reads_;                    // by file, in the order of its bytes
+  std::vector<std::unique_ptr<detail::BlockStream>> held_;  // by file, where blocks are kept
+  bool verified_ = false;                                   // verify() was called for these needs
   Index bytes_read_ = 0;
 };
 

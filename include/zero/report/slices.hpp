@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <span>
 #include <vector>
 
@@ -66,9 +67,15 @@ void read_state_range(OptimizerState<X, O>& state, int k, int u, Index begin, In
   if constexpr (OptimizerState<X, O>::offloads) {
     if (context.shares.offloads(u)) return state.offloaded().read_states(u, k, first, n, to);
   }
-  std::vector<typename X::State> kept(at(n));
-  read_range(context, state.state_slot(u), k * context.shares.owned(u) + first, n, kept.data());
-  for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
+  Index const place = k * context.shares.owned(u) + first;
+  using S = typename X::State;
+  if constexpr (std::same_as<S, float>) {
+    read_range(context, state.state_slot(u), place, n, to);
+  } else {
+    std::vector<S> kept(at(n));
+    read_range(context, state.state_slot(u), place, n, kept.data());
+    for (std::size_t i = 0; i < kept.size(); ++i) to[i] = static_cast<float>(kept[i]);
+  }
 }
 
 /// Parameters of elements [begin, begin + n) of a unit's frozen part, which this rank keeps.

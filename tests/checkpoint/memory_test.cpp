@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What saving, loading and exporting takes: of the device less than the model has, of the host some
+// blocks and a tile.
+#include <checkpoint/trainers.hpp>
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+namespace {
+
+using namespace checkpoints;
+
+/// 64 tensors of 2^16 elements each.
+zero::Units many_units() {
+  zero::Units units;
+  for (int u = 0; u < 64; ++u) {
+    std::string const name = "u" + std::to_string(u);
+    units.push_back({name, {zero_test::weight(name + ".w", {256, 256})}});
+  }
+  return units;
+}
+constexpr Index elements = 64 * 65536;
+
+/// Kilobytes in /proc/self/status, of this process; of Linux.
+Index status(std::string const& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1)) * 1024;
+  }
+  return -1;
+}
+/// By how much resident memory rises at most while f works.
+template <class F>
+Index rise_of(F f) {
+  std::ofstream("/proc/self/clear_refs") << "5";  // the highest so far is what it is now
+  Index const before = status("VmRSS");
+  f();
+  return status("VmHWM") - before;
+}
+
+}  // namespace
+
+TEST_CASE("stage 3 saves, loads, exports and imports with the device's memory below the model") {
+  // Of 2^22 floats on 8 ranks a rank has slices of parameters, gradients and two states, 8 MiB, and
+  // room for some units of 256 KiB. What is gathered for a model is a tile, here a whole tensor.
+  Setup const setup{.stage = 3, .world = 8, .units = many_units()};
+  Folder const dir;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    Index const limit = trainer.limit_memory(65536 * Index{sizeof(float)});
+    CHECK(limit < elements * Index{sizeof(float)});
+    trainer.save(dir / "run", {});
+    trainer.load(dir / "run", {});
+    trainer.load(dir / "run", {.staging_bytes = Index{1} << 30});
+    trainer.save_model(dir / "model", {.stage3_gather_16bit_weights_on_model_save = true});
+    trainer.load_model(dir / "model", {});
+    std::vector<float> const before = trainer.gather("u7.w", "weight");
+    CHECK(std::ssize(before) == 65536);
+  });
+  // Without room for a tensor it is refused: the limit is one.
+  CHECK(!error_of([&] {
+           on_ranks(setup, [&](AnyTrainer& trainer) {
+             trainer.limit_memory(0);
+             trainer.gather("u7.w", "weight");
+           });
+         }).empty());
+}
+
+TEST_CASE(
+    "on the host a save, a load and a model take some blocks and a tile, whatever the model") {
+  if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {
+    MESSAGE("skipped: this system has no /proc/self/clear_refs");
+    return;
+  }
+  // 48 MiB of weights and states. Four blocks of 4 MiB, as a model's file is read, and a tile of
+  // 2^18 floats with a copy in another type are 18 MiB; threads' stacks and the allocator take some
+  // more.
+  constexpr Index state = elements * 12;
+  constexpr Index bound = Index{22} << 20;
+  static_assert(2 * bound < state);
+  Setup const setup{.stage = 3, .world = 1, .units = many_units()};
+  Folder const dir;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    Index const save = rise_of([&] { trainer.save(dir / "run", {.block_bytes = 65536}); });
+    Index const load = rise_of([&] { trainer.load(dir / "run", {}); });
+    Index const staged =
+        rise_of([&] { trainer.load(dir / "run", {.staging_bytes = Index{1} << 30}); });
+    Index const model = rise_of([&] {
+      trainer.save_model(dir / "model", {.stage3_gather_16bit_weights_on_model_save = true});
+    });
+    Index const import = rise_of([&] { trainer.load_model(dir / "model", {}); });
+    MESSAGE("save ", save, ", load ", load, ", staged ", staged, ", model ", model, ", import ",
+            import, " bytes");
+    for (Index rise : {save, load, model, import}) CHECK(rise < bound);
+    CHECK(staged > state - bound);  // it is seen where there is something to see
+  });
+}
