@@ -63,9 +63,11 @@ concept HasWorkspace = Device<D> && requires(typename D::Stream& stream, std::by
 };
 
 /// Bytes that a stream's work needs beside what it is given; 0 where it needs none.
+/// @tparam D the device
 template <Device D>
 inline constexpr Index workspace_bytes = 0;
 /// Of a device that says how many.
+/// @tparam D the device
 template <HasWorkspace D>
 inline constexpr Index workspace_bytes<D> = D::Stream::workspace_bytes;
 

@@ -35,7 +35,9 @@ struct MemoryPlan {
   TierPlan tiers{};                                ///< what lies below the device
 
   MemoryPlan() = default;
-  /// Of one rank, from what it owns and when, and the workspace_bytes<Device> of its device.
+  /// Of one rank, from what it owns and when.
+  /// @param layout, shares, timeline of the rank
+  /// @param workspace workspace_bytes<Device> of its device
   /// @throws InvalidArgument for bytes beyond 64 bits
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline,
              Index workspace = 0)
@@ -90,7 +92,11 @@ struct MemoryPlan {
 };
 
 /// The plan of one rank, from descriptions alone: needs no device and no communicator, allocates no
-/// model memory. For a device that needs a workspace it takes workspace_bytes<Device>.
+/// model memory.
+/// @param units, schedule of the model
+/// @param world ranks
+/// @param facts, options of the trainer
+/// @param workspace workspace_bytes<Device> of the device
 /// @throws InvalidArgument as validate(units), validate(schedule, units), validate(options)
 inline MemoryPlan plan_memory(Units const& units, Schedule const& schedule, Index world,
                               Facts const& facts, Options const& options, Index workspace = 0) {

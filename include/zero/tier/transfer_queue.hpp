@@ -17,6 +17,7 @@ namespace zero {
 
 /// Bytes of a request, as they were given: unbuffered files take and give whole sectors.
 /// @param model of Transfers, in the message
+/// @param block_bytes of a request
 /// @throws InvalidArgument where they are no multiple of 4096
 inline Index checked_block_bytes(std::string const& model, Index block_bytes) {
   require_argument(block_bytes >= 4096 && block_bytes % 4096 == 0, model + ": block_bytes",
