@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+set(timeout 300) # each I/O of a run fails once
 # The transfers and the faults of tests/tier once more, made by io_uring.
 set(sources by_ring.cpp ../tier/io_faults.cpp ../tier/run.cpp ../tier/transfers_test.cpp
   ../tier/blocks_test.cpp ../tier/traffic_test.cpp ../tier/faults_test.cpp)
