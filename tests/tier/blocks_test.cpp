@@ -66,7 +66,7 @@ int misses(Index ring, std::shared_ptr<zero::Transfers> transfers, unsigned seed
     blocks.close(block, changes, use);
   };
   for (int block = 0; block < num_blocks; ++block) use_block(block, BlockUse::any, false, true);
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 600; ++i) {
     if (below(20) == 0) *raised = 1 - *raised;
     BlockUse const use = below(2) == 0 ? BlockUse::any : BlockUse::update;
     for (int n = below(3); n > 0; --n) blocks.expect(below(num_blocks), use);
