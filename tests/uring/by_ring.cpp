@@ -9,9 +9,11 @@
 #include <uring/refused_kernel.hpp>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace tier_test {
@@ -21,10 +23,23 @@ std::atomic<unsigned> largest_ring{~0u};
 std::atomic<int> submission_refusal{0};
 std::atomic<long> handed_over{0};
 
+namespace {
+
+/// Where this kernel gives no ring there is nothing to meddle with: the case counts as skipped.
+void wants_a_ring() {
+  if (kernel_refusal != 0) return;
+  std::string const refusal = zero::UringTransfers::refusal();
+  if (!refusal.empty()) std::printf("skipped: %s\n", refusal.c_str());
+}
+
+}  // namespace
+
 std::shared_ptr<zero::Transfers> make_transfers(int requests, zero::Index block_bytes) {
+  wants_a_ring();
   return zero::uring_or_threads({.io_block_bytes = block_bytes, .io_threads = requests});
 }
 std::shared_ptr<zero::Transfers> transfers_for(zero::OffloadOptions const& options) {
+  wants_a_ring();
   return zero::uring_or_threads(options);
 }
 
