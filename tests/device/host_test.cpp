@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -47,6 +49,20 @@ TEST_CASE("more memory than there is ends in OutOfMemory, and the ledger forgets
   CHECK(device.ledger().bytes() == 0);
 }
 #endif
+
+TEST_CASE("large buffers begin at places of a page that their neighbours do not have") {
+  zero::Host device;
+  std::vector<zero::HostBuffer> buffers;
+  std::set<std::uintptr_t> places;
+  for (int i = 0; i < 16; ++i) {
+    buffers.push_back(device.allocate(zero::Index{1} << 16, "test"));
+    auto const address = reinterpret_cast<std::uintptr_t>(buffers.back().address());
+    CHECK(address % 256 == 0);
+    places.insert(address % 4096);
+  }
+  CHECK(places.size() == 16);
+  CHECK(device.ledger().bytes() == 16 * (zero::Index{1} << 16));
+}
 
 TEST_CASE("a buffer that is assigned to itself keeps its memory") {
   Host device;

@@ -23,14 +23,16 @@ class HostBuffer {
   HostBuffer(Index bytes, std::string_view kind, std::shared_ptr<Ledger> ledger)
       : ledger_(std::move(ledger)), kind_(kind), bytes_(bytes) {
     ledger_->take(kind_, bytes_);
-    Index const shift = bytes_ < shifted_bytes ? 0 : shift_of(ledger_->allocations());
-    memory_ = std::aligned_alloc(256, at(round_up(bytes + 1, 256) + shift));
-    address_ = static_cast<std::byte*>(memory_) + shift;
+    bool const large = bytes_ >= shifted_bytes;
+    Index const shift = large ? shift_of(ledger_->allocations()) : 0;
+    Index const alignment = large ? 4096 : 256;
+    memory_ = std::aligned_alloc(at(alignment), at(round_up(bytes + 1 + shift, alignment)));
     if (memory_ == nullptr) {
       ledger_->give(kind_, bytes_);
       throw OutOfMemory("host memory: the system has no " + std::to_string(bytes) + " bytes for " +
                         kind_);
     }
+    address_ = static_cast<std::byte*>(memory_) + shift;
     std::memset(address_, 0xff, at(bytes));
   }
   /// Takes over the memory; the other owns none.
