@@ -165,6 +165,7 @@ struct Figures {
 };
 
 void run(Settings const& s) {
+  bench::Machine const m = bench::Machine::here();
   Figures f;
   std::string const dir = s.dir + "/bench_checkpoint_" + std::to_string(::getpid());
   std::filesystem::create_directories(dir);
@@ -204,12 +205,11 @@ void run(Settings const& s) {
     }
   });
   std::filesystem::remove_all(dir);
-  bench::Machine const m = bench::Machine::here();
   if (!s.json) {
-    std::printf(
-        "# %s, %d cores, load %.2f, %s, %s, %s, %s\n\n%.2f GiB, %d ranks, %d rounds, medians\n\n",
-        m.processor.c_str(), m.cores, m.load, m.system.c_str(), m.compiler.c_str(), m.build.c_str(),
-        m.date.c_str(), static_cast<double>(f.bytes) / 0x1p30, s.ranks, s.rounds);
+    std::printf("# %s, %d cores, %s, %s, %s, %s, %s\n\n%.2f GiB, %d ranks, %d rounds, medians\n\n",
+                m.processor.c_str(), m.cores, m.load_text().c_str(), m.system.c_str(),
+                m.compiler.c_str(), m.build.c_str(), m.date.c_str(),
+                static_cast<double>(f.bytes) / 0x1p30, s.ranks, s.rounds);
   }
   auto const tell = [&](char const* what, Spent spent, double ceiling, double wanted) {
     auto const [seconds, processor] = spent;

@@ -172,9 +172,8 @@ void measure(Settings const& settings) {
     return;
   }
   std::printf("# compile_time\n\nEach header alone in a file: -c without optimisation.\n\n");
-  std::printf("- %s\n- %s, %d cores, load average %.2f at the start%s\n- %s; %s\n",
-              machine.date.c_str(), machine.processor.c_str(), machine.cores, machine.load,
-              machine.load > 0.5 ? " (BUSY: keep no figure of this run)" : "",
+  std::printf("- %s\n- %s, %d cores, %s\n- %s; %s\n", machine.date.c_str(),
+              machine.processor.c_str(), machine.cores, machine.load_text().c_str(),
               machine.system.c_str(), machine.compiler.c_str());
   std::printf("- median of %d rounds over all headers\n\n", settings.rounds);
   std::printf("| header | seconds | lines | of them own |\n|---|---|---|---|\n");

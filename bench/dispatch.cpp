@@ -67,9 +67,9 @@ void measure(int rounds, bool json) {
   std::filesystem::remove(file);
   if (!json) {
     std::printf(
-        "# dispatch\n\nA file that dispatches a configuration, -c without optimisation; %s, load "
-        "average %.2f.\n\n",
-        machine.compiler.c_str(), machine.load);
+        "# dispatch\n\nA file that dispatches a configuration, -c without optimisation; %s, "
+        "%s.\n\n",
+        machine.compiler.c_str(), machine.load_text().c_str());
     std::printf("| menu | combinations | seconds, median of %d |\n|---|---|---|\n", rounds);
   }
   for (std::size_t i = 0; i < std::size(cases); ++i) {

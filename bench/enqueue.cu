@@ -41,11 +41,11 @@ struct Idle {
 };
 
 template <int Stage, class C>
-void measure(C communicator) {
+void measure(C communicator, bool replay) {
   zero::Trainer trainer{Idle{},
                         communicator,
                         zero::AdamW{},
-                        zero::Options{.clip = 1.0f},
+                        zero::Options{.clip = 1.0f, .replay = replay},
                         zero::Sharded<Stage>{},
                         zero::Bf16Mixed{}};
   struct Sample {
@@ -72,11 +72,11 @@ void measure(C communicator) {
   };
   if (communicator.rank() != 0) return;
   std::printf(
-      "stage %d, %d ranks: us a unit: gather %5.2f, reduce %5.2f, clip %5.2f, update %5.2f, "
+      "stage %d, %d ranks%s: us a unit: gather %5.2f, reduce %5.2f, clip %5.2f, update %5.2f, "
       "publish %5.2f; the whole step %6.2f\n",
-      Stage, communicator.size(), median(&Sample::gather), median(&Sample::reduce),
-      median(&Sample::clip), median(&Sample::update), median(&Sample::publish),
-      median(&Sample::all));
+      Stage, communicator.size(), replay ? ", replayed" : "", median(&Sample::gather),
+      median(&Sample::reduce), median(&Sample::clip), median(&Sample::update),
+      median(&Sample::publish), median(&Sample::all));
 }
 
 /// What the communicator takes for as many collectives as a step has units: NCCL's call, and what
@@ -106,10 +106,12 @@ void measure_collective(C communicator) {
 
 template <class C>
 void measure_all(C communicator) {
-  measure<0>(communicator);
-  measure<1>(communicator);
-  measure<2>(communicator);
-  measure<3>(communicator);
+  for (bool replay : {false, true}) {
+    measure<0>(communicator, replay);
+    measure<1>(communicator, replay);
+    measure<2>(communicator, replay);
+    measure<3>(communicator, replay);
+  }
 }
 
 }  // namespace

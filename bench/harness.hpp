@@ -257,8 +257,7 @@ class Harness {
   void print_head(Machine const& m) const {
     std::printf("# %s\n\n%s.\n\n", name_.c_str(), about_.c_str());
     std::printf("- %s, `%s`\n", m.date.c_str(), command_.c_str());
-    std::printf("- %s, %d cores, load average %.2f at the start%s\n", m.processor.c_str(), m.cores,
-                m.load, m.load > 0.5 ? " (BUSY: keep no figure of this run)" : "");
+    std::printf("- %s, %d cores, %s\n", m.processor.c_str(), m.cores, m.load_text().c_str());
     std::printf("- %s; %s, %s\n", m.system.c_str(), m.compiler.c_str(), m.build.c_str());
     std::printf("- %d rounds of about %d ms a variant, all variants in turn\n\n",
                 static_cast<int>(rounds_), static_cast<int>(milliseconds_));

@@ -4,11 +4,13 @@
 
 #include <sys/utsname.h>
 
-#include <cstdlib>
+#include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace bench {
 
@@ -17,7 +19,7 @@ struct Machine {
   std::string date;       ///< and time, UTC
   std::string processor;  ///< as the system names it
   int cores = 0;
-  double load = 0;       ///< runnable threads over the last minute
+  double load = 0;       ///< processors that others kept busy, before anything was measured
   std::string system;    ///< kernel
   std::string compiler;  ///< and its version
   std::string build;     ///< optimised or not, with assertions or without
@@ -37,7 +39,7 @@ struct Machine {
       break;
     }
     m.cores = static_cast<int>(std::thread::hardware_concurrency());
-    if (getloadavg(&m.load, 1) != 1) m.load = -1;
+    m.load = m.busy_processors();
     utsname kernel{};
     if (uname(&kernel) == 0)
       m.system = std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine;
@@ -59,6 +61,41 @@ struct Machine {
     m.build += ", with assertions";
 #endif
     return m;
+  }
+
+  /// Where others work, no figure is worth keeping.
+  bool busy() const { return load > 0.15; }
+  /// For a report's head.
+  std::string load_text() const {
+    char text[96];
+    std::snprintf(text, sizeof(text), "%.2f processors busy before the start%s", load,
+                  busy() ? " (BUSY: keep no figure of this run)" : "");
+    return text;
+  }
+
+ private:
+  /// Busy and all ticks of all processors since the system's start, as the system counts them.
+  static std::pair<double, double> ticks() {
+    std::ifstream stat("/proc/stat");
+    std::string word;
+    stat >> word;  // user, nice, system, idle, waiting for a disk, interrupts of two kinds, stolen
+    double all = 0;
+    double idle = 0;
+    double value = 0;
+    for (int i = 0; i < 8 && stat >> value; ++i) {
+      all += value;
+      if (i == 3 || i == 4) idle += value;
+    }
+    return {all - idle, all};
+  }
+  /// Over half a second in which this program sleeps. The load average would still tell of what
+  /// ended a minute ago.
+  double busy_processors() const {
+    auto const before = ticks();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    auto const after = ticks();
+    double const passed = after.second - before.second;
+    return passed > 0 ? (after.first - before.first) / passed * cores : 0;
   }
 };
 

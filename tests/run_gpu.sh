@@ -47,7 +47,7 @@ else
     lines=8 one "bytes over NCCL are those that the library counts" bash tests/cuda/wire.sh "$bin/gpt2"
   fi
   for world in 2 4; do
-    for scenario in collectives training-0 training-1 training-2 training-3; do
+    for scenario in collectives training-0 training-1 training-2 training-3 copy-engines late-choice; do
       lines=8 one "$scenario of $world ranks over NCCL" \
         bash tests/cuda/several_ranks.sh "$world" "$bin/cuda_ranks" "$scenario"
     done

@@ -85,7 +85,7 @@ function(zero_cuda_ranks_test name)
   set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
 foreach(world IN ITEMS 2 4)
-  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3)
+  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3 copy-engines late-choice)
     zero_cuda_ranks_test("${scenario} of ${world} ranks over NCCL"
       ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
   endforeach()

@@ -114,7 +114,7 @@ void training(int stage, int world) {
       Trained const reference = train(stage, t);
       t.on = RunsOn::nccl;
       Trained const got = train(stage, t);
-      t.options.replay = true;  // the collectives are not part of its graphs, and sum as before
+      t.options.replay = true;  // publications as well
       demand(train(stage, t).elements == got.elements, "replays have other bits");
       double const step = 0.02;
       double const bound = step * 4 * world * 64 * std::ldexp(1.0, bf16 ? -8 : -24);
@@ -139,6 +139,58 @@ void training(int stage, int world) {
       }
     }
   }
+}
+
+/// Who gathers changes no bit: copy engines move what NCCL's kernels move. Without GPUs that reach
+/// each other's memory, as where ranks share one, it is refused before training.
+void copy_engines(int world) {
+  bool const refused = zero::cuda::visible_gpus() < world;
+  for (int stage : {1, 2, 3}) {
+    for (bool replay : {false, true}) {
+      Training t;
+      t.model = everything();
+      t.world = world;
+      t.bf16 = true;
+      t.on = RunsOn::nccl;
+      t.options.bucket = 500;
+      t.options.prefetch = 2;
+      t.options.replay = replay;
+      Trained const by_kernels = refused ? Trained{} : train(stage, t);
+      t.copy_engines = true;
+      if (refused) {
+        try {
+          train(stage, t);
+        } catch (zero::CommunicationError const& e) {
+          std::printf("refused: %s\n", e.what());
+          return;
+        }
+        throw zero::Error("wrong: windows between ranks that share a GPU were not refused");
+      }
+      Trained const by_engines = train(stage, t);
+      demand(by_engines.elements == by_kernels.elements, "bits of copy engines");
+      demand(by_engines.peak_bytes == by_engines.planned_bytes, "plan and peak");
+      demand(by_engines.left_bytes == 0, "memory is left");
+      std::printf("stage %d%s: %zu elements alike\n", stage, replay ? ", replayed" : "",
+                  by_engines.elements.size());
+    }
+  }
+}
+
+/// A communicator that has gathered cannot change who gathers.
+void late_choice(zero::LaunchOptions const& options) {
+  zero::launch<Nccl>(
+      1,
+      [](auto communicator) {
+        check_collectives<float>(communicator = communicator.channel(1), 64);
+        try {
+          communicator.gather_by_copy_engines();
+        } catch (zero::InvalidArgument const& e) {
+          std::printf("refused: %s\n", e.what());
+          return;
+        }
+        throw zero::Error("wrong: a late choice was taken");
+      },
+      options);
 }
 
 /// The last rank does not come.
@@ -187,6 +239,8 @@ int run(std::string const& scenario) {
   zero::LaunchOptions options{.timeout = std::chrono::seconds(60)};
   if (scenario == "collectives") collectives(options);
   if (scenario.rfind("training-", 0) == 0) training(scenario.back() - '0', place->size);
+  if (scenario == "copy-engines") copy_engines(place->size);
+  if (scenario == "late-choice") late_choice(options);
   options.timeout = std::chrono::seconds(4);
   if (scenario == "late") late(options);
   if (scenario == "dies") dies(options);

@@ -54,6 +54,9 @@ Trained run(Training const& training) {
         using D = typename decltype(communicator)::Device;
         int const rank = communicator.rank();
         D& device = communicator.device();
+        if constexpr (zero::BringsGatheredMemory<decltype(communicator)>) {
+          if (training.copy_engines) communicator.gather_by_copy_engines();
+        }
         ChainModel<D> model(training.model, device, training.own_gradients);
         zero::Index const of_model = device.ledger().bytes();
         zero::AdamW const adamw{

@@ -26,6 +26,7 @@ struct Training {
   int world = 1;
   bool bf16 = false;
   bool own_gradients = false;
+  bool copy_engines = false;  ///< over NCCL: who gathers
   int bad_step = -1;  ///< step in which rank 0's gradient is not finite
   int steps = 4;
   bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted

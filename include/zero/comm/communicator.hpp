@@ -68,6 +68,29 @@ concept CanGroup = Communicator<C> && requires(C& c) {
   c.group_end();
 };
 
+/// gathered_memory(bytes, kind): device memory for what this channel's all_gathers read and write,
+/// where the communicator wants a kind of its own for that; collective, with equal arguments.
+template <class C>
+concept BringsGatheredMemory = Communicator<C> &&
+    requires(C& c, Index bytes, std::string_view kind) {
+  { c.gathered_memory(bytes, kind) } -> std::same_as<typename C::Device::Buffer>;
+};
+
+/// allocate(bytes, kind) of memory for a channel's all_gathers: as above, or else the device's.
+template <Communicator C>
+auto gathered_memory(C communicator) {
+  return [communicator](Index bytes, std::string_view kind) mutable {
+    if constexpr (BringsGatheredMemory<C>)
+      return communicator.gathered_memory(bytes, kind);
+    else
+      return communicator.device().allocate(bytes, kind);
+  };
+}
+
+/// Its collectives may be recorded and replayed with their stream, as CanReplay says.
+template <class C>
+concept CanReplayCollectives = Communicator<C> && C::replays_collectives;
+
 /// Collectives issued while it lives form one group, where the communicator can group; else each
 /// stands alone.
 template <Communicator C>

@@ -27,6 +27,10 @@ class Recording {
   /// As the communicator it wraps.
   void abort(std::string_view text) const noexcept { inner_.abort(text); }
 
+  /// As the communicator it wraps.
+  auto gathered_memory(Index bytes, std::string_view kind) requires BringsGatheredMemory<C> {
+    return inner_.gathered_memory(bytes, kind);
+  }
   /// Enters slice x (size - 1) elements, then does what the communicator it wraps does.
   template <class T>
   requires CanAllGather<C, T>

@@ -45,6 +45,10 @@ class Device {
 
   /// Waits until the memory is there. @throws OutOfMemory
   Buffer allocate(Index bytes, std::string_view kind) { return {bytes, kind, pool_}; }
+  /// The same, of memory from another source than this GPU's pool.
+  Buffer allocate(Index bytes, std::string_view kind, std::shared_ptr<MemorySource> source) {
+    return {bytes, kind, pool_, std::move(source)};
+  }
   /// A stream of its own, ordered with others by events alone. @throws Failure
   Stream stream() { return {pool_, watchers_, workers_}; }
   /// Complete until it is recorded. @throws Failure

@@ -18,9 +18,19 @@ namespace zero::cuda {
 /// Makes a GPU the one that the calling thread's CUDA calls mean.
 inline void activate(int ordinal) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
+/// Where memory of a GPU comes from.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  /// Filled with 0xff; waits until it is there. @throws OutOfMemory, Failure
+  virtual std::byte* take(Index bytes) = 0;
+  /// All work on the memory is done.
+  virtual void give(std::byte* address) noexcept = 0;
+};
+
 /// The pool of one device object and the ledgers of what it has given out. Shared by the buffers,
 /// which keep it alive. What is given back stays in the pool until the pool goes.
-class Pool {
+class Pool : public MemorySource {
  public:
   /// @param ordinal of the GPU
   explicit Pool(int ordinal) : ordinal_(ordinal) {
@@ -40,7 +50,7 @@ class Pool {
   }
   Pool(Pool const&) = delete;
   Pool& operator=(Pool const&) = delete;
-  ~Pool() {
+  ~Pool() override {
     ignore(cudaStreamSynchronize(stream_));
     ignore(cudaStreamDestroy(stream_));
     ignore(cudaMemPoolDestroy(pool_));
@@ -54,7 +64,7 @@ class Pool {
   /// Waits until the memory is there. Filled with 0xff: NaN as float, bf16, fp16 and double, so
   /// that a value read before it was written is seen.
   /// @throws OutOfMemory
-  std::byte* take(Index bytes) {
+  std::byte* take(Index bytes) override {
     activate(ordinal_);
     void* address = nullptr;
     std::size_t const size = at(std::max(bytes, Index{1}));
@@ -66,7 +76,7 @@ class Pool {
     return static_cast<std::byte*>(address);
   }
   /// All work on the memory is done.
-  void give(std::byte* address) noexcept { ignore(cudaFreeAsync(address, stream_)); }
+  void give(std::byte* address) noexcept override { ignore(cudaFreeAsync(address, stream_)); }
 
   /// Lets kernels on another GPU of this process use all memory of this pool.
   /// @throws Failure where the GPUs cannot reach each other
@@ -94,10 +104,14 @@ class Buffer {
   /// @throws OutOfMemory when the ledger's limit or the GPU forbids it: names the kind and the
   /// bytes
   Buffer(Index bytes, std::string_view kind, std::shared_ptr<Pool> pool)
-      : pool_(std::move(pool)), kind_(kind), bytes_(bytes) {
+      : Buffer(bytes, kind, pool, pool) {}
+  /// The same, of memory from another source; it is entered in the pool's ledger.
+  Buffer(Index bytes, std::string_view kind, std::shared_ptr<Pool> pool,
+         std::shared_ptr<MemorySource> source)
+      : pool_(std::move(pool)), source_(std::move(source)), kind_(kind), bytes_(bytes) {
     pool_->ledger().take(kind_, bytes_);
     try {
-      address_ = pool_->take(bytes_);
+      address_ = source_->take(bytes_);
     } catch (OutOfMemory const& e) {
       pool_->ledger().give(kind_, bytes_);
       throw OutOfMemory("device memory: GPU " + std::to_string(pool_->ordinal()) + " has no " +
@@ -110,12 +124,14 @@ class Buffer {
   /// Takes over the memory; the other owns none.
   Buffer(Buffer&& other) noexcept
       : pool_(std::move(other.pool_)),
+        source_(std::move(other.source_)),
         kind_(std::move(other.kind_)),
         bytes_(other.bytes_),
         address_(std::exchange(other.address_, nullptr)) {}
   /// Exchanges the memory of the two.
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pool_, other.pool_);
+    std::swap(source_, other.source_);
     std::swap(kind_, other.kind_);
     std::swap(bytes_, other.bytes_);
     std::swap(address_, other.address_);
@@ -123,7 +139,7 @@ class Buffer {
   }
   ~Buffer() {
     if (address_ == nullptr) return;
-    pool_->give(address_);
+    source_->give(address_);
     pool_->ledger().give(kind_, bytes_);
   }
 
@@ -132,6 +148,7 @@ class Buffer {
 
  private:
   std::shared_ptr<Pool> pool_;
+  std::shared_ptr<MemorySource> source_;
   std::string kind_;
   Index bytes_ = 0;
   std::byte* address_ = nullptr;

@@ -4,7 +4,7 @@
 
 #include <zero/comm/communicator.hpp>
 #include <zero/cuda/device.hpp>
-#include <zero/cuda/nccl_world.hpp>
+#include <zero/cuda/nccl_windows.hpp>
 
 #include <memory>
 #include <string>
@@ -16,7 +16,8 @@ namespace zero::cuda {
 /// what stages promise of bits on SharedDevice is a bound here. Nothing is scaled on the way.
 class NcclCommunicator {
  public:
-  using Device = cuda::Device;  ///< one GPU a rank
+  using Device = cuda::Device;                       ///< one GPU a rank
+  static constexpr bool replays_collectives = true;  ///< NCCL's kernels can be parts of graphs
 
   /// @param world of this process's rank, joined
   /// @param device of this rank; outlives every copy
@@ -37,6 +38,21 @@ class NcclCommunicator {
   }
   /// Other ranks see a lost connection; NCCL carries no text.
   void abort(std::string_view text) const noexcept { world_->abort(text); }
+
+  /// Trainers made from now on gather and publish by the GPUs' copy engines, through NCCL's windows
+  /// (symmetric memory) and its policy of no thread blocks: a gather then takes no multiprocessor
+  /// from the model, and is not held back by kernels that fill the GPU. For GPUs that reach each
+  /// other's memory; bits are the same. Every rank calls it, before anything is made of it. The
+  /// driver rounds what is kept and what is gathered up to 2 MiB each, beyond what ledgers count.
+  /// @throws InvalidArgument where NCCL is older than 2.28, or this communicator has gathered
+  void gather_by_copy_engines() { world_->gather_by_copy_engines(); }
+  /// As BringsGatheredMemory says: of the device, or a window. Throws as Device::allocate;
+  /// CommunicationError where the GPUs do not reach each other's memory
+  Device::Buffer gathered_memory(Index bytes, std::string_view kind) {
+    if (size() == 1 || !world_->gathers_by_copy_engines()) return device_->allocate(bytes, kind);
+    return device_->allocate(bytes, kind,
+                             std::make_shared<detail::NcclWindows>(world_, device_->ordinal()));
+  }
 
   /// As CanAllGather says, for float, bf16, fp16 and double; enqueued on the arguments' one stream.
   /// @throws InvalidArgument for other sizes; Error for two streams; CommunicationError when the
@@ -78,11 +94,11 @@ class NcclCommunicator {
   void issue(std::string_view operation, In in, Out out, Index n, Where where, Call call) {
     if (&in.stream() != &out.stream())
       throw Error("a collective's arguments must be ordered on one stream");
-    cudaStream_t const stream = out.stream().native();
+    cuda::Stream& stream = out.stream();
     world_->issue(channel_, stream, Entry{operation, n, Index{sizeof(T)}, where},
                   [&](ncclComm_t communicator) {
                     return call(in.view().address(), out.view().address(), at(n), communicator,
-                                stream);
+                                stream.native());
                   });
   }
 
@@ -93,6 +109,7 @@ class NcclCommunicator {
 
 static_assert(CanAllGather<NcclCommunicator, bf16> && CanReduceScatter<NcclCommunicator, float> &&
               CanAllReduce<NcclCommunicator, fp16> && CanAllGather<NcclCommunicator, double> &&
-              CanGroup<NcclCommunicator>);
+              CanGroup<NcclCommunicator> && BringsGatheredMemory<NcclCommunicator> &&
+              CanReplayCollectives<NcclCommunicator>);
 
 }  // namespace zero::cuda

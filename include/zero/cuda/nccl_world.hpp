@@ -3,9 +3,8 @@
 // The ranks of one launch as NCCL knows them, and what this rank has under way: so that whatever
 // does not end can be named, and nothing is waited for without end.
 
-#include <zero/core/entry.hpp>
 #include <zero/cuda/bootstrap.hpp>
-#include <zero/cuda/stream.hpp>
+#include <zero/cuda/nccl_launches.hpp>
 #include <zero/launch/launch.hpp>
 
 #include <algorithm>
@@ -16,32 +15,6 @@
 #include <thread>
 
 namespace zero::cuda::detail {
-
-/// First in, first out; keeps its memory, so that a step allocates nothing.
-template <class T>
-class Queue {
- public:
-  bool empty() const { return size_ == 0; }
-  T& front() { return items_[first_]; }
-  void push_back(T&& item) {
-    if (size_ == items_.size()) {
-      std::rotate(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(first_),
-                  items_.end());
-      first_ = 0;
-      items_.resize(2 * size_ + 16);
-    }
-    items_[(first_ + size_++) % items_.size()] = std::move(item);
-  }
-  void pop_front() {
-    first_ = (first_ + 1) % items_.size();
-    --size_;
-  }
-
- private:
-  std::vector<T> items_;
-  std::size_t first_ = 0;
-  std::size_t size_ = 0;
-};
 
 /// Communicators of NCCL, one a channel, made when a channel is first used. Once it has failed
 /// every call throws the reason, and the communicators are aborted: no kernel waits for a peer that
@@ -78,17 +51,57 @@ class NcclWorld : public Watcher {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  /// Channel 1 gathers by copy engines from now on, from the windows that NcclWindows makes.
+  /// Every rank, before its channel 1 is used.
+  /// @throws InvalidArgument where NCCL is older than 2.28, or the channel was used
+  void gather_by_copy_engines() {
+    int loaded = 0;
+    check(ncclGetVersion(&loaded), "ncclGetVersion");
+    int const oldest = std::min(loaded, NCCL_VERSION_CODE);
+    if (oldest < NCCL_VERSION(2, 28, 0)) {
+      throw InvalidArgument("NCCL: gathers by copy engines need version 2.28; found " +
+                            std::to_string(oldest / 10000) + "." +
+                            std::to_string(oldest / 100 % 100) +
+                            (oldest == loaded ? " loaded" : " compiled against"));
+    }
+    if (channels_[gathering].communicator != nullptr && !by_copy_engines_)
+      throw InvalidArgument("NCCL: gathers by copy engines; channel 1 has gathered already");
+    by_copy_engines_ = true;
+  }
+  bool gathers_by_copy_engines() const { return by_copy_engines_; }
+
+  /// Makes memory of this GPU a window of channel 1; collective, with equal sizes.
+  /// @throws CommunicationError where the GPUs do not reach each other's memory
+  ncclWindow_t open_window(void* address, std::size_t bytes) {
+    ncclComm_t const communicator = of_channel(gathering);
+    ncclWindow_t window = nullptr;
+    guarded(Entry{"ncclCommWindowRegister", static_cast<Index>(bytes), 1}, [&] {
+      return ncclCommWindowRegister(communicator, address, bytes, &window, NCCL_WIN_COLL_SYMMETRIC);
+    });
+    if (window == nullptr) {
+      fail("rank " + std::to_string(rank_) + ": NCCL makes no window of " + std::to_string(bytes) +
+           " bytes, as where GPUs do not reach each other's memory: gather without copy engines");
+    }
+    return window;
+  }
+  /// Ends that; this rank's work with it is done.
+  void close_window(ncclWindow_t window) noexcept {
+    std::lock_guard const lock(mutex_);
+    ncclComm_t const communicator = channels_[gathering].communicator;
+    if (communicator != nullptr) ncclCommWindowDeregister(communicator, window);
+  }
+
   /// Enqueues a collective: call(communicator) returns NCCL's status.
   template <class F>
-  void issue(int channel, cudaStream_t stream, Entry const& entry, F call) {
+  void issue(int channel, Stream& stream, Entry const& entry, F call) {
     ncclComm_t const communicator = of_channel(channel);
     guarded(entry, [&] { return call(communicator); });
     Channel& c = channels_[at(channel)];
     if (c.group > 0) {
       c.grouped.push_back(entry);
-      c.stream = stream;
+      c.stream = &stream;
     } else {
-      track(c, stream, entry, 0);
+      c.launches.add(stream, entry, 0, ++order_);
     }
   }
   void group_start(int channel) {
@@ -102,7 +115,7 @@ class NcclWorld : public Watcher {
     Entry const first = c.grouped.empty() ? Entry{} : c.grouped.front();
     guarded(first, [] { return ncclGroupEnd(); });
     if (c.group > 0 || c.grouped.empty()) return;
-    track(c, c.stream, first, static_cast<Index>(c.grouped.size()) - 1);
+    c.launches.add(*c.stream, first, static_cast<Index>(c.grouped.size()) - 1, ++order_);
     c.grouped.clear();
   }
 
@@ -111,19 +124,22 @@ class NcclWorld : public Watcher {
   ///   its unit
   void look(bool host_waits) override {
     rethrow();
-    Running const* oldest = nullptr;
-    for (Channel& c : channels_) {
+    NcclLaunches::Launch const* oldest = nullptr;
+    std::size_t oldest_channel = 0;
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      Channel& c = channels_[i];
       if (c.communicator == nullptr) continue;
       ncclResult_t status = ncclSuccess;
       check(ncclCommGetAsyncError(c.communicator, &status), "ncclCommGetAsyncError");
-      sweep(c);
+      NcclLaunches::Launch const* const first = c.launches.oldest();
       if (status != ncclSuccess && status != ncclInProgress) {
-        std::string const in = c.running.empty() ? "no collective" : text(c.running.front());
-        fail("rank " + std::to_string(rank_) + " has lost another rank, in " + in + ": " +
+        fail("rank " + std::to_string(rank_) + " has lost another rank, in " +
+             (first == nullptr ? "no collective" : first->text(i)) + ": " +
              describe(status, c.communicator, "NCCL", std::source_location::current()));
       }
-      if (c.running.empty()) continue;
-      if (oldest == nullptr || c.running.front().order < oldest->order) oldest = &c.running.front();
+      if (first == nullptr || (oldest != nullptr && oldest->order <= first->order)) continue;
+      oldest = first;
+      oldest_channel = i;
     }
     if (!host_waits || oldest == nullptr) {
       waits_since_.reset();
@@ -133,7 +149,7 @@ class NcclWorld : public Watcher {
       waits_since_ = Clock::now();
       waits_for_ = oldest->order;
     } else if (Clock::now() - *waits_since_ > timeout_) {
-      fail("rank " + std::to_string(rank_) + " waits in " + text(*oldest) +
+      fail("rank " + std::to_string(rank_) + " waits in " + oldest->text(oldest_channel) +
            ", which did not end within " + std::to_string(timeout_.count()) + " ms");
     }
   }
@@ -160,7 +176,7 @@ class NcclWorld : public Watcher {
     rethrow();
     auto const begun = Clock::now();
     for (Channel& c : channels_) {
-      while (!c.running.empty()) {
+      while (c.launches.oldest() != nullptr) {
         look(true);
         std::this_thread::yield();
       }
@@ -184,22 +200,12 @@ class NcclWorld : public Watcher {
   }
 
  private:
-  struct Running {
-    Entry entry{};
-    Index more = 0;    // collectives launched with it
-    Index number = 0;  // of the channel's launches, from 1
-    Index order = 0;   // of all launches
-    Event event{};
-    int channel = 0;
-  };
   struct Channel {
     ncclComm_t communicator = nullptr;
-    Queue<Running> running;
+    NcclLaunches launches;
     std::vector<Entry> grouped;
-    std::vector<Event> spare;
-    cudaStream_t stream = nullptr;
+    Stream* stream = nullptr;
     int group = 0;
-    Index launched = 0;
   };
 
   static constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
@@ -212,11 +218,6 @@ class NcclWorld : public Watcher {
     abort(reason);
     std::lock_guard const lock(mutex_);
     throw CommunicationError(reason_);
-  }
-  std::string text(Running const& r) const {
-    return zero::describe(r.entry) +
-           (r.more > 0 ? " and " + std::to_string(r.more) + " launched with it" : "") +
-           ", number " + std::to_string(r.number) + " on channel " + std::to_string(r.channel);
   }
 
   /// Making the first communicator can block where a rank does not come, and cannot be aborted
@@ -264,8 +265,10 @@ class NcclWorld : public Watcher {
     Channel& c = channels_[at(channel)];
     if (c.communicator != nullptr) return c.communicator;
     ncclComm_t made = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (channel == gathering && by_copy_engines_) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
     guarded(Entry{"ncclCommSplit"},
-            [&] { return ncclCommSplit(channels_[0].communicator, 0, rank_, &made, nullptr); });
+            [&] { return ncclCommSplit(channels_[0].communicator, 0, rank_, &made, &config); });
     std::lock_guard const lock(mutex_);
     if (failed_) {
       ncclCommAbort(made);
@@ -336,35 +339,7 @@ class NcclWorld : public Watcher {
     }
   }
 
-  void track(Channel& c, cudaStream_t stream, Entry const& entry, Index more) {
-    sweep(c);
-    Running r;
-    if (!c.spare.empty()) {
-      r.event = std::move(c.spare.back());
-      c.spare.pop_back();
-    } else {
-      r.event = Event::make();
-    }
-    check(cudaEventRecord(r.event.native(), stream), "cudaEventRecord");
-    r.entry = entry;
-    r.more = more;
-    r.number = ++c.launched;
-    r.order = ++order_;
-    r.channel = static_cast<int>(&c - channels_.data());
-    c.running.push_back(std::move(r));
-  }
-  void sweep(Channel& c) {
-    while (!c.running.empty()) {
-      cudaError_t const status = cudaEventQuery(c.running.front().event.native());
-      if (status == cudaErrorNotReady) {
-        ignore(status);
-        return;
-      }
-      check(status, "cudaEventQuery");
-      c.spare.push_back(std::move(c.running.front().event));
-      c.running.pop_front();
-    }
-  }
+  static constexpr std::size_t gathering = 1;  // the channel of gathers and publications
 
   int rank_;
   int size_;
@@ -373,6 +348,7 @@ class NcclWorld : public Watcher {
   int ordinal_ = 0;
   std::array<Channel, num_channels> channels_{};
   Index order_ = 0;
+  bool by_copy_engines_ = false;
   std::optional<Clock::time_point> waits_since_{};
   Index waits_for_ = 0;
 

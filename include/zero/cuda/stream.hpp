@@ -185,6 +185,8 @@ class Stream {
                 "cudaStreamBeginCapture");
     captured_ = &events;
   }
+  /// Between the two.
+  bool captures() const { return captured_ != nullptr; }
   /// Ends that. @param graph is the caller's, null where it failed
   cudaError_t end_capture(cudaGraph_t& graph) noexcept {
     captured_ = nullptr;

@@ -36,8 +36,14 @@ class SlotArray {
  public:
   /// Allocates the plan's bytes.
   /// @throws OutOfMemory
-  SlotArray(D& device, PlannedBuffer const& plan) {
-    if (plan.bytes > 0) buffer_ = device.allocate(plan.bytes, plan.kind);
+  SlotArray(D& device, PlannedBuffer const& plan)
+      : SlotArray(device, plan, [&device](Index bytes, std::string_view kind) {
+          return device.allocate(bytes, kind);
+        }) {}
+  /// The same, of memory that allocate(bytes, kind) brings. Throws as that.
+  template <class F>
+  SlotArray(D& device, PlannedBuffer const& plan, F allocate) {
+    if (plan.bytes > 0) buffer_ = allocate(plan.bytes, plan.kind);
     std::byte* const base = plan.bytes > 0 ? buffer_.address() : nullptr;
     slots_.reserve(plan.slots.size());
     for (PlannedBuffer::Slot const& s : plan.slots)

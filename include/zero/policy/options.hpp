@@ -50,9 +50,9 @@ struct Options {
   std::optional<LossScale> loss_scale{};
   /// Key of all noise: initial values.
   std::uint64_t seed = 1;
-  /// Norm and update are recorded in the second step, and from then on replayed as they are (on
-  /// GPUs, as CUDA graphs) instead of enqueued kernel by kernel. The bits are the same. For devices
-  /// that can, with all state on the device; a choice of each rank.
+  /// Norm, update and, where the communicator can, publications are recorded in the second step, and
+  /// from then on replayed as they are (on GPUs, as CUDA graphs) instead of enqueued one by one. The
+  /// bits are the same. For devices that can, with all state on the device; the same on all ranks.
   bool replay = false;
   /// Of state that does not lie on the device.
   OffloadOptions offload{};

@@ -24,7 +24,7 @@ class Gather {
       : context_(context),
         kept_(kept),
         communicator_(context.communicator.channel(1)),
-        slots_(context.device(), context.plan.gather_slots),
+        slots_(context.device(), context.plan.gather_slots, gathered_memory(communicator_)),
         now_(context.timeline.gathers().size()),
         user_(context.timeline.gather_slots().size(), -1) {
     held_.reserve(2 * now_.size() + 2);

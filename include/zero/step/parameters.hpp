@@ -22,7 +22,8 @@ class Parameters {
   /// Allocates and initialises. @throws OutOfMemory
   explicit Parameters(X& context)
       : context_(context),
-        kept_(context.device(), context.plan.parameters),
+        kept_(context.device(), context.plan.parameters,
+              gathered_memory(context.communicator.channel(1))),
         gather_(context, kept_),
         publish_(context, kept_) {
     for (int u = 0; u < context.layout.size(); ++u) {

@@ -24,6 +24,7 @@ class Publish {
   Publish(X& context, SlotArray<D>& kept)
       : context_(context), kept_(kept), communicator_(context.communicator.channel(1)) {
     held_.reserve(at(context.layout.size()));
+    if constexpr (X::Sharding::shards_optimizer) make_groups();
   }
 
   /// Sends this rank's updates to the others and enqueues the receipt of theirs.
@@ -31,23 +32,38 @@ class Publish {
     if constexpr (X::Sharding::shards_optimizer) {
       if (context_.shares.alone()) return;
       PhaseTimer const timer(context_.seconds.publish);
-      for (int u = 0; u < context_.layout.size();)
-        u = context_.shares.publishes(u) ? publish_group(u) : u + 1;
+      for (Grouped& group : groups_)
+        group.issue(context_.gathering, {1, 1}, [&] { publish(group.units); });
     }
   }
 
  private:
-  int publish_group(int u) {
+  struct Grouped {
+    std::vector<int> units{};
+    Repeated<D> issue;
+  };
+
+  void make_groups() {
     Index const bucket = context_.options.publish_bucket.value_or(context_.options.bucket);
     Index in_group = 0;
-    Group<C> group(communicator_);
-    for (; u < context_.layout.size(); ++u) {
+    for (int u = 0; u < context_.layout.size(); ++u) {
       if (!context_.shares.publishes(u)) continue;
       Index const n = context_.layout[u].trainable;
-      if (in_group > 0 && in_group + n > bucket) break;
+      if (groups_.empty() || (in_group > 0 && in_group + n > bucket)) {
+        groups_.push_back({{}, Repeated<D>(context_.options.replay && CanReplayCollectives<C>)});
+        in_group = 0;
+      }
       in_group += n;
-      ranges_.begin("publish", context_.layout[u].name);
+      groups_.back().units.push_back(u);
+    }
+  }
+
+  void publish(std::vector<int> const& units) {
+    Group<C> group(communicator_);
+    for (int u : units) {
+      Index const n = context_.layout[u].trainable;
       Index const slice = context_.layout.slice(u);
+      ranges_.begin("publish", context_.layout[u].name);
       auto& claim = held_.emplace_back(kept_[u].template on<Parameter>(context_.gathering));
       communicator_.all_gather(claim.source(context_.layout.slice_begin(u, context_.rank()), slice),
                                claim.target(0, n), context_.where(1, "publish", u));
@@ -55,12 +71,12 @@ class Publish {
     group.end();
     held_.clear();
     ranges_.end();
-    return u;
   }
 
   X& context_;
   SlotArray<D>& kept_;
   C communicator_;
+  std::vector<Grouped> groups_;
   std::vector<Claim<Parameter, D>> held_;
   [[no_unique_address]] OpenRanges<D> ranges_;
 };
