@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# wire.sh PROGRAM: gpt2 by four processes over NCCL's sockets on the loopback, whose counter of sent bytes must grow by what the
+# wire.sh PROGRAM [STAGES]: gpt2 by four processes over NCCL's sockets on the loopback, whose counter of sent bytes must grow by what the
 # library says it sends, within 3 % (headers of IP and TCP, acknowledgements). Each stage runs 20 and 40 steps, which validate
 # equally often, so that what is beside the steps falls out.
 set -uo pipefail
@@ -15,7 +15,7 @@ for i in $(seq 3000); do echo "line $((i % 17)) of a text that is easy to learn"
 export NCCL_ALGO=Ring NCCL_PROTO=Simple
 ranks=4
 failed=0
-for stage in 0 1 2 3; do
+for stage in ${2:-0 1 2 3}; do
   for steps in 20 40; do
     before=$(cat "$counter")
     output=$(bash "$here/several_ranks.sh" $ranks "$program" --device cuda --stage "$stage" --steps "$steps" --batch 1 --layers 2 \
