@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Writing files of blocks: while one block is on its way to the disk, the next is filled and takes
-// its checksum.
+// Writing files of blocks: while two blocks are on their way to the disk, the next is filled and
+// takes its checksum. Two, so that the disk has one while the other's thread waits for a processor.
 
 #include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/block_file.hpp>
@@ -15,8 +15,8 @@
 namespace zero::detail {
 
 /// Writes a new file from its beginning to its end. Bytes are put where room() says, whole blocks
-/// are written by a thread of this object, and what fails there is thrown by the next call.
-/// Memory: three blocks.
+/// are written by threads of this object, and what fails there is thrown by the next call.
+/// Memory: four blocks.
 class BlockWriter {
  public:
   /// @param folder,name of the new file
@@ -26,7 +26,7 @@ class BlockWriter {
   }
   BlockWriter(BlockWriter const&) = delete;
   BlockWriter& operator=(BlockWriter const&) = delete;
-  ~BlockWriter() { end_thread(); }
+  ~BlockWriter() { end_threads(); }
 
   /// Where the next bytes go, at least one.
   std::span<std::byte> room() {
@@ -42,7 +42,7 @@ class BlockWriter {
   void append(std::span<std::byte const> bytes) { fill(*this, bytes); }
   /// Writes what is left, syncs and closes.
   CheckpointFile finish() {
-    end_thread();
+    end_threads();
     if (failure_) std::rethrow_exception(failure_);
     if (filled_ > 0) {
       add_checksum();
@@ -67,7 +67,8 @@ class BlockWriter {
   }
 
  private:
-  static constexpr std::size_t num_blocks = 3;
+  static constexpr std::size_t num_blocks = 4;
+  static constexpr std::size_t num_threads = 2;
 
   void add_checksum() {
     written_.blocks.push_back(checksum(blocks_[handed_ % num_blocks].data(), at(filled_)));
@@ -77,23 +78,26 @@ class BlockWriter {
     written_.bytes += filled_;
     filled_ = 0;
     std::unique_lock lock(mutex_);
-    ++handed_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { write_blocks(); });
+    on_its_way_[handed_++ % num_blocks] = true;
+    if (threads_.size() < num_threads && threads_.size() < handed_)
+      threads_.emplace_back([this] { write_blocks(); });
     changed_.notify_all();
-    // The block that is filled next is none of those on their way.
-    changed_.wait(lock, [&] { return failure_ || handed_ - done_ < num_blocks; });
+    changed_.wait(lock, [&] { return failure_ || !on_its_way_[handed_ % num_blocks]; });
     if (failure_) std::rethrow_exception(failure_);
   }
-  /// The thread's work, until all that was handed over is written and no more will come.
+  /// A thread's work: the next block that was handed over, until no more will come.
   void write_blocks() {
     std::unique_lock lock(mutex_);
     try {
-      for (;; ++done_, changed_.notify_all()) {
-        changed_.wait(lock, [&] { return ends_ || done_ < handed_; });
-        if (done_ == handed_) return;
+      while (true) {
+        changed_.wait(lock, [&] { return ends_ || failure_ || taken_ < handed_; });
+        if (failure_ || taken_ == handed_) return;
+        std::size_t const i = taken_++;
         lock.unlock();
-        file_.write(blocks_[done_ % num_blocks].span(), static_cast<Index>(done_) * block_bytes_);
+        file_.write(blocks_[i % num_blocks].span(), static_cast<Index>(i) * block_bytes_);
         lock.lock();
+        on_its_way_[i % num_blocks] = false;
+        changed_.notify_all();
       }
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
@@ -101,28 +105,29 @@ class BlockWriter {
       changed_.notify_all();
     }
   }
-  void end_thread() {
-    if (!thread_.joinable()) return;
+  void end_threads() {
     {
       std::lock_guard const lock(mutex_);
       ends_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
   }
 
-  OpenFile file_;  // the thread's while that runs
+  OpenFile file_;
   Index block_bytes_;
   std::array<AlignedBytes, num_blocks> blocks_;
   Index filled_ = 0;  // bytes of the block that is being filled
   CheckpointFile written_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t handed_ = 0;  // blocks that are whole
-  std::size_t done_ = 0;    // of them written
+  std::size_t handed_ = 0;                     // blocks that are whole
+  std::size_t taken_ = 0;                      // of them taken by a thread
+  std::array<bool, num_blocks> on_its_way_{};  // handed over and not written, by place
   bool ends_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 /// A whole new file of bytes that are all there. @param bytes page-aligned, so that none is copied

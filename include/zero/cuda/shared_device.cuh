@@ -75,6 +75,14 @@ class SharedCommunicator {
   /// The other ranks throw CommunicationError with this text where they next meet.
   void abort(std::string_view text) const noexcept { world_->meeting.abort(text); }
 
+  /// Refused: gathers here are kernels that read the other ranks' memory.
+  /// @throws InvalidArgument always
+  [[noreturn]] void gather_by_copy_engines() {
+    throw InvalidArgument(
+        "gather_by_copy_engines: these ranks are threads of one process; expected processes over "
+        "NCCL, as a launcher such as torchrun starts them");
+  }
+
   /// As CanAllGather says; enqueued on the arguments' one stream, which waits for the others'
   /// streams.
   /// @throws InvalidArgument for other sizes; Error for two streams; CommunicationError when a rank
