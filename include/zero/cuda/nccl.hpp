@@ -41,13 +41,14 @@ class NcclCommunicator {
 
   /// Trainers made from now on gather and publish by the GPUs' copy engines, through NCCL's windows
   /// (symmetric memory) and its policy of no thread blocks: a gather then takes no multiprocessor
-  /// from the model, and is not held back by kernels that fill the GPU. For GPUs that reach each
-  /// other's memory; bits are the same. Every rank calls it, before anything is made of it. The
-  /// driver rounds what is kept and what is gathered up to 2 MiB each, beyond what ledgers count.
+  /// from the model, and is not held back by kernels that fill the GPU. Between GPUs that do not
+  /// reach each other's memory NCCL sends as before. Bits are the same. Every rank calls it, before
+  /// anything is made of it. The driver rounds what is kept and what is gathered up to 2 MiB each,
+  /// beyond what ledgers count.
   /// @throws InvalidArgument where NCCL is older than 2.28, or this communicator has gathered
   void gather_by_copy_engines() { world_->gather_by_copy_engines(); }
   /// As BringsGatheredMemory says: of the device, or a window. Throws as Device::allocate;
-  /// CommunicationError where the GPUs do not reach each other's memory
+  /// CommunicationError where NCCL makes no window
   Device::Buffer gathered_memory(Index bytes, std::string_view kind) {
     if (size() == 1 || !world_->gathers_by_copy_engines()) return device_->allocate(bytes, kind);
     return device_->allocate(bytes, kind,

@@ -71,7 +71,7 @@ class NcclWorld : public Watcher {
   bool gathers_by_copy_engines() const { return by_copy_engines_; }
 
   /// Makes memory of this GPU a window of channel 1; collective, with equal sizes.
-  /// @throws CommunicationError where the GPUs do not reach each other's memory
+  /// @throws CommunicationError where NCCL makes none
   ncclWindow_t open_window(void* address, std::size_t bytes) {
     ncclComm_t const communicator = of_channel(gathering);
     ncclWindow_t window = nullptr;
@@ -80,7 +80,7 @@ class NcclWorld : public Watcher {
     });
     if (window == nullptr) {
       fail("rank " + std::to_string(rank_) + ": NCCL makes no window of " + std::to_string(bytes) +
-           " bytes, as where GPUs do not reach each other's memory: gather without copy engines");
+           " bytes here: gather without copy engines");
     }
     return window;
   }
