@@ -179,13 +179,14 @@ void train(Way const& way, Choice const& c) {
 
 int usage() {
   std::puts(
-      "bench_gpt_largest [WAYS [WIDTH [HEADS [FOLDER]]]]\n"
+      "bench_gpt_largest [WAYS [WIDTH [HEADS [FOLDER [HOST_GIB]]]]]\n"
       "  prints the largest GPT at every way, and trains two steps of it at WAYS, with commas, of\n"
       "  device, host-optimizer, shared, host, nvme (none): all on the device; optimizer state in\n"
       "  host memory; as much of it as need be; parameters there as well; both in files in "
       "FOLDER.\n"
       "  WIDTH (4096), HEADS (32); batch 1 x 1024, vocabulary 50304, blocks made again in "
-      "backward");
+      "backward;\n"
+      "  HOST_GIB (0) of host memory are written to first: a virtual machine's may grow with use.");
   return 0;
 }
 
@@ -209,6 +210,9 @@ int main(int argc, char** argv) {
                                    .heads = std::stoll(argument(3, "32")),
                                    .layers = 1};
     std::string const folder = argument(4, "");
+    int const cores = static_cast<int>(std::thread::hardware_concurrency());
+    if (!touch_host_memory(std::stoll(argument(5, "0")) << 30, std::max(cores, 1)))
+      std::puts("the system has not as much host memory as HOST_GIB");
     std::size_t free = 0;
     std::size_t total = 0;
     zero::cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

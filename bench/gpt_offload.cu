@@ -256,6 +256,7 @@ int main(int argc, char** argv) {
     auto const asked = [&](char const* way) {
       return ways.find("," + std::string(way) + ",") != std::string::npos;
     };
+    touch_host_memory(20 * run.parameters(), threads);  // 16 bytes a parameter lie there at most
     Ceilings const floor{model_alone(run), bus_ms(run), update_ms(run, threads)};
     using zero::CheckedGradients, zero::OnHost, zero::OnNvme;
     if (asked("host-optimizer"))

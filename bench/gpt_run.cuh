@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,22 @@ struct Run {
     return n;
   }
 };
+
+/// Writes to so many bytes of host memory once and gives them back. A virtual machine's memory may
+/// grow as it is used: until then it says that there is less than it has.
+/// @return whether the system gave as much
+inline bool touch_host_memory(Index bytes, int threads) {
+  Index const page = 4096;
+  std::unique_ptr<void, void (*)(void*)> const memory(
+      std::aligned_alloc(zero::at(page), zero::at(zero::round_up(bytes, page))), std::free);
+  if (memory == nullptr) return false;
+  zero::HostWorkers workers(threads);
+  auto* const first = static_cast<std::byte volatile*>(memory.get());
+  workers.run(bytes, [&](Index begin, Index end) {
+    for (Index i = zero::round_up(begin, page); i < end; i += page) first[i] = std::byte{1};
+  });
+  return true;
+}
 
 /// Tokens by chance: what they are does not change how long a step takes.
 inline gpt2::TokenBatch batch_of(Run const& run, int rank, int step) {
