@@ -7,99 +7,17 @@
 #include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
 
-#include <gpt2/cuda/model.cuh>
-#include <gpt2/cuda/plain_pass.cuh>
+#include <bench/gpt_run.cuh>
 #include <gpt2/flags.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace {
 
-using gpt2::Index;
-using zero::bf16;
-using Model = gpt2::cuda::Gpt2<bf16>;
-
-constexpr double gib = 1024.0 * 1024 * 1024;
-
-/// What is measured.
-struct Run {
-  std::string name;
-  gpt2::Configuration size;
-  Index batch;
-  gpt2::Recompute recompute;
-  int steps;
-  int warm_ups;
-  bool overlap;
-  bool checked;
-
-  Index tokens() const { return batch * size.context; }
-  Index parameters() const {
-    Index n = 0;
-    for (auto const& unit : gpt2::units_of(size)) {
-      for (auto const& tensor : unit.tensors) n += tensor.elements();
-    }
-    return n;
-  }
-};
-
-/// Tokens by chance: what they are does not change how long a step takes.
-gpt2::TokenBatch batch_of(Run const& run, int rank, int step) {
-  gpt2::TokenBatch b{.length = run.size.context, .inputs = {}, .targets = {}};
-  for (Index i = 0; i < run.tokens(); ++i) {
-    auto const bits = zero::noise_bits(7, Index{rank} * 1000 + step, i);
-    b.inputs.push_back(static_cast<gpt2::Token>(bits % 50257));
-    b.targets.push_back(static_cast<gpt2::Token>((bits >> 32) % 50257));
-  }
-  return b;
-}
-
-/// Median milliseconds of work(step), which ends when the GPU has done it.
-double median_ms(Run const& run, std::function<void(int)> const& work) {
-  std::vector<double> times;
-  for (int step = 0; step < run.warm_ups + run.steps; ++step) {
-    auto const start = std::chrono::steady_clock::now();
-    work(step);
-    std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
-    if (step >= run.warm_ups) times.push_back(took.count());
-  }
-  std::nth_element(times.begin(), times.begin() + run.steps / 2, times.end());
-  return times[static_cast<std::size_t>(run.steps / 2)];
-}
-
-void report(Run const& run, char const* what, double ms, int world, double peak_bytes,
-            double loss) {
-  std::printf("%-5s %-22s %8.1f ms  %8.0f tokens/s  peak %6.2f GiB  MFU %4.1f %%  loss %.4f\n",
-              run.name.c_str(), what, ms, 1000 / ms * world * static_cast<double>(run.tokens()),
-              peak_bytes / gib,
-              100 * 6.0 * static_cast<double>(run.parameters() * run.tokens()) / (ms * 989e9),
-              loss);
-  std::fflush(stdout);
-}
-
-/// The same kernels without a Trainer: forward and backward into plain memory.
-double model_alone(Run const& run) {
-  zero::cuda::Device device;
-  gpt2::cuda::PlainMemory<bf16> memory(device, gpt2::units_of(run.size));
-  memory.initialise(1);
-  Model model(device, run.size, {.batch = run.batch, .recompute = run.recompute});
-  std::vector<gpt2::TokenBatch> batches;
-  for (int i = 0; i < 4; ++i) batches.push_back(batch_of(run, 0, i));
-  double const ms = median_ms(run, [&](int step) {
-    gpt2::cuda::PlainPass<bf16, true> pass(memory);
-    model(pass, batches[static_cast<std::size_t>(step % 4)]);
-    memory.stream.synchronize();
-  });
-  double loss = 0;
-  zero::copy_out(memory.stream, &loss, zero::View<double const, zero::cuda::Device>(memory.loss));
-  memory.stream.synchronize();
-  report(run, "model alone", ms, 1, static_cast<double>(device.ledger().peak_bytes()), loss);
-  return ms;
-}
+using namespace bench;
 
 /// Milliseconds in which a copy moves what AdamW must: 28 bytes a parameter.
 double copy_floor(Run const& run) {

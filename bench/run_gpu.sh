@@ -26,6 +26,21 @@ else
   "$bin/bench_gpt_step" 1.5b 8 03
 fi
 
+# State below the GPU: steps, the largest model (LARGEST=device,shared,... trains it, HOST_GIB is written to before), the host's update beside PyTorch's.
+if $gpt; then
+  "$bin/bench_gpt_offload" 1.5b 8 || echo "bench_gpt_offload ended with $?"
+  "$bin/bench_gpt_offload" 350m 8 nvme 3 1 "${TMPDIR:-/tmp}" || echo "bench_gpt_offload with files ended with $?"
+  "$bin/bench_gpt_largest" "${LARGEST:-none}" 4096 32 "${TMPDIR:-/tmp}" "${HOST_GIB:-0}" || echo "bench_gpt_largest ended with $?"
+fi
+if [ ! -x "$bin/bench_update" ]; then
+  echo "no bench_update: the host's update was not measured"
+else
+  "$bin/bench_update"
+  status=0
+  python3 bench/peers/host_adam.py "$bin/bench_update" || status=$? # skipped, with the reason, without PyTorch
+  [ "$status" -eq 0 ] || echo "host_adam.py ended with $status"
+fi
+
 # Several GPUs come last: what stops there leaves the report of one whole.
 gpus=$(nvidia-smi -L | wc -l)
 torchrun=$(command -v torchrun || true) # starts a process a GPU; comes with PyTorch

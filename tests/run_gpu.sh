@@ -44,6 +44,7 @@ else
   if [ -x "$bin/gpt2_cuda_tests" ]; then
     lines=40 one "gpt2_cuda_tests" "$bin/gpt2_cuda_tests"
     lines=8 one "gpt2 ends with the same bits at every stage" bash tests/gpt2_cuda/same_bits.sh "$bin/gpt2"
+    lines=20 one "gpt2 ends with the same bits with state below the GPU" bash tests/gpt2_cuda/offloaded_bits.sh "$bin/gpt2"
     lines=8 one "bytes over NCCL are those that the library counts" bash tests/cuda/wire.sh "$bin/gpt2"
   fi
   for world in 2 4; do

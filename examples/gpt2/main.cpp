@@ -61,16 +61,26 @@ inline constexpr bool has_offload = true;
 inline constexpr bool has_offload = false;
 #endif
 
+template <int Stage, zero::Tier Optimizer>
+Outcome train_below_on(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
+                       zero::StopSignal const& stop) {
+  if constexpr (has_cuda) {
+    if (settings.on == On::cuda)
+      return train_offloaded_on_gpu<Stage, Optimizer>(settings, corpus, metrics, stop);
+  }
+  return train_offloaded<Stage, Optimizer>(settings, corpus, metrics, stop);
+}
+
 /// Stage 3 may have parameters alone below the device.
 template <int Stage>
 Outcome train_below(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                     zero::StopSignal const& stop) {
   using zero::Tier;
   if (settings.optimizer_tier == Tier::host)
-    return train_offloaded<Stage, Tier::host>(settings, corpus, metrics, stop);
+    return train_below_on<Stage, Tier::host>(settings, corpus, metrics, stop);
   if (settings.optimizer_tier == Tier::nvme)
-    return train_offloaded<Stage, Tier::nvme>(settings, corpus, metrics, stop);
-  return train_offloaded<3, Tier::device>(settings, corpus, metrics, stop);
+    return train_below_on<Stage, Tier::nvme>(settings, corpus, metrics, stop);
+  return train_below_on<3, Tier::device>(settings, corpus, metrics, stop);
 }
 
 Outcome train_at_stage(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
@@ -109,13 +119,20 @@ void check_machine(Settings const& s) {
         "them (ZERO_GPT2_OFFLOAD)");
   }
   if (s.on == On::host) return check_memory(s);
-  if (s.offloads()) {
-    throw WrongFlag(
-        "gpt2: --offload-optimizer and --offload-parameters with --device cuda: this "
-        "program offloads from host devices alone");
-  }
   if constexpr (has_cuda) {
-    check_gpus(s, plans_of(s)[at(s.stage)].total_bytes());
+    if (!s.save.empty() || !s.resume.empty() || !s.from_model.empty() || !s.write_model.empty()) {
+      throw WrongFlag(
+          "gpt2: --save, --resume, --import and --export with --device cuda: this program compiles "
+          "checkpoints for host devices alone");
+    }
+    if (s.offloads() && s.precision != Precision::bf16) {
+      throw WrongFlag(
+          "gpt2: --offload-optimizer and --offload-parameters with --device cuda: this program "
+          "compiles state below a GPU for --precision bf16 alone");
+    }
+    zero::MemoryPlan const plan = plans_of(s)[at(s.stage)];
+    check_gpus(s, plan.total_bytes());
+    check_host(s, plan.tiers.host_bytes());
   } else {
     throw WrongFlag("gpt2: --device cuda, and this program was built without CUDA");
   }
@@ -204,6 +221,7 @@ int run(std::span<char const* const> arguments) {
       }
       check(settings);
     }
+    pin_below_gpus(settings);
     check_machine(settings);
     take_transfers(settings);
   } catch (zero::Error const& e) {

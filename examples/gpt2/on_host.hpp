@@ -4,6 +4,7 @@
 
 #include <gpt2/backend.hpp>
 #include <gpt2/model.hpp>
+#include <gpt2/offloaded.hpp>
 #include <gpt2/settings.hpp>
 #include <gpt2/train.hpp>
 
@@ -19,6 +20,8 @@ struct OnHost {
   static Gpt2 model(Device&, Settings const& settings) {
     return Gpt2(settings.size);
   }
+  /// Threads that share a rank's updates: ranks are threads or processes with a core each.
+  static int update_threads(Settings const&) { return 1; }
 };
 
 /// A run of one way to shard, at the precision that the settings name.
@@ -44,18 +47,9 @@ Outcome train_on_host(Settings const& settings, Corpus const& corpus, zero::Metr
 template <int Stage, zero::Tier Optimizer>
 Outcome train_offloaded(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                         zero::StopSignal const& stop) {
-  using zero::Tier, zero::Offload, zero::Sharded;
-  using O =
-      std::conditional_t<Optimizer == Tier::device, zero::OnDevice,
-                         std::conditional_t<Optimizer == Tier::host, zero::OnHost, zero::OnNvme>>;
-  if constexpr (Stage == 3) {
-    if (settings.parameter_tier == Tier::host)
-      return train_sharded<Sharded<3, Offload<O, zero::OnHost>>>(settings, corpus, metrics, stop);
-    if (settings.parameter_tier == Tier::nvme || Optimizer == Tier::device)
-      return train_sharded<Sharded<3, Offload<O, zero::OnNvme>>>(settings, corpus, metrics, stop);
-  }
-  if constexpr (Optimizer != Tier::device)
-    return train_sharded<Sharded<Stage, Offload<O>>>(settings, corpus, metrics, stop);
+  return with_tiers<Stage, Optimizer>(settings, [&]<class Sharding>() {
+    return train_sharded<Sharding>(settings, corpus, metrics, stop);
+  });
 }
 
 }  // namespace gpt2

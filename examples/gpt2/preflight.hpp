@@ -16,6 +16,7 @@
 #include <gpt2/units.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -112,6 +113,32 @@ inline std::string tiers_text(zero::MemoryPlan const& plan, int of_process, int 
   return text;
 }
 
+/// Beside a GPU host memory is pinned whatever is asked for, and the plan says so.
+inline void pin_below_gpus(Settings& s) {
+  if (s.on != On::cuda || !s.offloads()) return;
+  (s.configured ? s.configured->options.offload : s.offload).pin_memory =
+      zero::MemoryLock::required;
+}
+
+/// Bytes of this machine's memory, or 0 where it does not say.
+inline double memory_there() {
+  return std::max(0.0, static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                           static_cast<double>(::sysconf(_SC_PAGESIZE)));
+}
+
+/// @param rank_bytes of host memory below the device, a rank
+/// @throws WrongFlag when this machine cannot hold what lies below its GPUs
+inline void check_host(Settings const& s, Index rank_bytes) {
+  double const there = memory_there();
+  int const ranks = s.ranks_here.value_or(s.ranks);
+  double const needed = ranks * static_cast<double>(rank_bytes);
+  if (there == 0 || needed <= there) return;
+  throw WrongFlag("gpt2: state below the GPUs of " + std::to_string(ranks) +
+                  (ranks == 1 ? " rank" : " ranks") + " needs " + zero::human_count(needed) +
+                  "B of host memory, and this machine has " + zero::human_count(there) +
+                  "B: keep some of it on the device or in files");
+}
+
 /// Bytes of all ranks of this machine together, roughly, in floating point: flags may ask for more
 /// than 64 bits count.
 inline double needed_bytes(Settings const& s) {
@@ -134,10 +161,9 @@ inline double needed_bytes(Settings const& s) {
 
 /// @throws WrongFlag when the machine cannot hold the run
 inline void check_memory(Settings const& s) {
-  double const there =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  double const there = memory_there();
   double const needed = needed_bytes(s);
-  if (there <= 0 || needed <= there) return;
+  if (there == 0 || needed <= there) return;
   auto const text = [](double bytes) { return zero::human_count(bytes) + "B"; };
   throw WrongFlag("gpt2: " + std::to_string(s.ranks_here.value_or(s.ranks)) +
                   " ranks of this model need about " + text(needed) +

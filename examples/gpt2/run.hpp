@@ -45,4 +45,9 @@ template <int Stage, zero::Tier Optimizer>
 Outcome train_offloaded(Settings const& settings, Corpus const& corpus, zero::Metrics* metrics,
                         zero::StopSignal const& stop);
 
+/// The same beside GPUs, with threads of the host that share a rank's updates; in bf16.
+template <int Stage, zero::Tier Optimizer>
+Outcome train_offloaded_on_gpu(Settings const& settings, Corpus const& corpus,
+                               zero::Metrics* metrics, zero::StopSignal const& stop);
+
 }  // namespace gpt2

@@ -224,7 +224,8 @@ Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* met
   constexpr bool offloads = Sharding::optimizer_tier != zero::Tier::device ||
                             Sharding::parameter_tier != zero::Tier::device;
   Outcome outcome;
-  zero::launch<typename Place::Backend>(settings.ranks, [&](auto communicator) {
+  zero::LaunchOptions const launching{.threads = Place::update_threads(settings)};
+  auto const on_each = [&](auto communicator) {
     auto const on_rank = [&]<class O>(O const& optimizer) {
       using Here = detail::Rank<Place, Sharding, PrecisionPolicy, decltype(communicator), O>;
       auto rank = std::make_unique<Here>(communicator, optimizer, settings, corpus);
@@ -237,7 +238,8 @@ Outcome train(Settings const& settings, Corpus const& corpus, zero::Metrics* met
       if constexpr (!offloads || std::same_as<decltype(optimizer), AdamOrAdamW const>)
         on_rank(optimizer);
     });
-  });
+  };
+  zero::launch<typename Place::Backend>(settings.ranks, on_each, launching);
   return outcome;
 }
 

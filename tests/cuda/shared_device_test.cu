@@ -184,6 +184,15 @@ TEST_CASE("a rank that ends, stalls or takes another path is named by all") {
   CHECK(thrown == "no batch");
 }
 
+TEST_CASE("a launch's threads share what the host does beside a GPU") {
+  zero::launch<SharedDevice>(
+      2, [](auto ranks) { CHECK(ranks.device().stream().workers() == nullptr); }, patient);
+  zero::LaunchOptions three = patient;
+  three.threads = 3;
+  zero::launch<SharedDevice>(
+      2, [](auto ranks) { CHECK(ranks.device().stream().workers()->threads() == 3); }, three);
+}
+
 TEST_CASE("more ranks than a kernel reads are refused") {
   CHECK_THROWS_AS(zero::launch<SharedDevice>(
                       65, [](auto) {}, patient),

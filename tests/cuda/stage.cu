@@ -22,9 +22,13 @@ using Sharding = zero::Sharded<ZERO_TEST_STAGE>;
 using Sharding = zero::Sharded<1, zero::Offload<OnHost>>;
 #elif ZERO_TEST_STAGE == 5
 using Sharding = zero::Sharded<3, zero::Offload<OnHost, OnHost>>;
-#else
+#elif ZERO_TEST_STAGE == 6
 using Sharding = zero::Sharded<3, zero::Offload<OnNvme, OnNvme>>;
+#else
+using Sharding = zero::Sharded<3, zero::Offload<OnHost>>;
 #endif
+using Checking =
+    std::conditional_t<ZERO_TEST_STAGE == 7, zero::UncheckedGradients, zero::CheckedGradients>;
 
 template <class Trainer>
 void read_elements(Trainer& trainer, Trained& trained, std::mutex& mutex) {
@@ -64,8 +68,8 @@ Trained run(Training const& training) {
         {
           zero::Options options = training.options;
           options.offload.nvme_path = std::filesystem::temp_directory_path().string();
-          zero::Trainer trainer{std::move(model), communicator, adamw,
-                                options,          Sharding{},   Precision{}};
+          zero::Trainer trainer{std::move(model), communicator, adamw,     options,
+                                Sharding{},       Precision{},  Checking{}};
           std::vector<std::vector<Batch>> batches(zero::at(training.steps));
           for (int s = 0; s < training.steps; ++s) {
             for (int m = 0; m < training.options.accumulation; ++m)

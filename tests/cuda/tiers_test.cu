@@ -47,6 +47,25 @@ TEST_CASE("tiers below a GPU have the bits of the GPU's own update") {
   }
 }
 
+TEST_CASE(
+    "unchecked, tiles below a GPU are updated early and have the bits of the GPU's own update") {
+  for (bool bf16 : {false, true}) {
+    for (int world : {1, 2}) {
+      Training training = training_of(bf16, world, 1);
+      training.options.clip = 0;
+      Trained const on_gpu = train(3, training);
+      for (RunsOn on : {RunsOn::gpu, RunsOn::delayed_gpu}) {
+        training.on = on;
+        Trained const below = train(7, training);
+        CHECK(below.parameters_hash == on_gpu.parameters_hash);
+        CHECK(below.elements == on_gpu.elements);
+        CHECK(below.losses == on_gpu.losses);
+      }
+      training.on = RunsOn::gpu;
+    }
+  }
+}
+
 TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocated late or kept") {
   for (int place : {4, 5, 6}) {
     Training training = training_of(true, 2, 1);

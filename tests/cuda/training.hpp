@@ -72,6 +72,9 @@ Trained train<5>(Training const&);
 /// Stage 3, both kinds of state in files.
 template <>
 Trained train<6>(Training const&);
+/// Stage 3, the optimizer's state in host memory, with UncheckedGradients.
+template <>
+Trained train<7>(Training const&);
 
 inline Trained train(int stage, Training const& training) {
   switch (stage) {
@@ -87,6 +90,8 @@ inline Trained train(int stage, Training const& training) {
       return train<5>(training);
     case 6:
       return train<6>(training);
+    case 7:
+      return train<7>(training);
     default:
       return train<3>(training);
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <zero/device/host.hpp>
+#include <zero/model/initial.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <initializer_list>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -45,4 +47,61 @@ TEST_CASE("no threads are refused, and a host has none of its own unless it is t
   CHECK_THROWS_AS(zero::Host(-1), zero::InvalidArgument);
   CHECK(zero::Host().stream().workers() == nullptr);
   CHECK(zero::Host(2).stream().workers()->threads() == 2);
+}
+
+namespace {
+
+/// What element-wise work leaves on a host of so many threads.
+struct Left {
+  std::vector<double> squares;
+  std::vector<float> sums;
+  std::vector<zero::bf16> narrow;
+  bool operator==(Left const& other) const {
+    return squares == other.squares && sums == other.sums &&
+           std::equal(narrow.begin(), narrow.end(), other.narrow.begin(), other.narrow.end(),
+                      [](zero::bf16 a, zero::bf16 b) { return a.bits == b.bits; });
+  }
+};
+
+Left worked(int threads, Index n) {
+  zero::Host device(threads);
+  auto stream = device.stream();
+  using zero::View;
+  Left left{std::vector<double>(4, 0.0), std::vector<float>(at(n)), std::vector<zero::bf16>(at(n))};
+  View<float, zero::Host> const sums(left.sums.data(), n);
+  View<zero::bf16, zero::Host> const narrow(left.narrow.data(), n);
+  zero::Initial const normal = zero::Initial::normal(0.5);
+  zero::initialise(stream, sums, normal, 7, 3, 11);
+  zero::assign(stream, narrow, View<float const, zero::Host>(sums));
+  zero::add(stream, sums, View<zero::bf16 const, zero::Host>(narrow));
+  zero::add_squares(stream, View<float const, zero::Host>(sums),
+                    View<double, zero::Host>(left.squares.data(), 4), 0);
+  return left;
+}
+
+}  // namespace
+
+TEST_CASE("sums of squares, conversions and initial values have the same bits on any threads") {
+  // Nothing, one row, several groups of 131,072 with a part of one, and more than 256 groups, whose
+  // sums go to running totals in turns.
+  for (Index n : {Index{0}, Index{64}, 5 * Index{131072} + 4160, 257 * Index{131072} + 64}) {
+    Left const alone = worked(1, n);
+    CHECK((n == 0 || alone.squares[0] > 0));
+    for (int threads : {2, 3, 7}) CHECK(worked(threads, n) == alone);
+  }
+}
+
+TEST_CASE("a function that gives initial values is called by one thread") {
+  zero::Host device(3);
+  auto stream = device.stream();
+  std::vector<float> x(200'000);
+  Index next = 0;  // nobody else counts
+  bool in_order = true;
+  zero::Initial const counts = zero::Initial::function([&](Index element) {
+    in_order = in_order && element == next;
+    return static_cast<float>(next++);
+  });
+  zero::initialise(stream, zero::View<float, zero::Host>(x.data(), std::ssize(x)), counts, 1, 0, 0);
+  CHECK(in_order);
+  CHECK(next == std::ssize(x));
 }

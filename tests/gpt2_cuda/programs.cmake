@@ -18,6 +18,12 @@ if(TARGET gpt2)
     COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/same_bits.sh $<TARGET_FILE:gpt2>)
   set_tests_properties("gpt2_cuda/the program ends with the same bits at every stage" PROPERTIES
     LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(ZERO_GPT2_OFFLOAD)
+    add_test(NAME "gpt2_cuda/the program ends with the same bits with state below the GPU"
+      COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/offloaded_bits.sh $<TARGET_FILE:gpt2>)
+    set_tests_properties("gpt2_cuda/the program ends with the same bits with state below the GPU" PROPERTIES
+      LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endif()
   add_test(NAME "gpt2_cuda/bytes over NCCL are those that the library counts"
     COMMAND ${ZERO_BASH} ${cuda_dir}/wire.sh $<TARGET_FILE:gpt2>)
   set_tests_properties("gpt2_cuda/bytes over NCCL are those that the library counts" PROPERTIES

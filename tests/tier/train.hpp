@@ -103,7 +103,8 @@ inline Bytes bytes_of(zero::Ledger const& ledger, Index planned) {
   return {planned, ledger.peak_bytes(), ledger.bytes()};
 }
 
-template <class D, class Sharding, class Precision, class State, class O>
+template <class D, class Sharding, class Precision, class State, class O,
+          class Checking = zero::CheckedGradients>
 Outcome train(Setup const& setup, O const& optimizer) {
   Outcome outcome;
   for (int s = 0; s < setup.steps; ++s) {
@@ -127,7 +128,8 @@ Outcome train(Setup const& setup, O const& optimizer) {
                           options,
                           Sharding{},
                           Precision{},
-                          State{}};
+                          State{},
+                          Checking{}};
     auto& context = trainer.context();
     Numbers& numbers = outcome.ranks[at(rank)];
     auto const allocations = [&] {

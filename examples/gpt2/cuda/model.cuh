@@ -130,7 +130,7 @@ class Gpt2 {
   ActivationShape begin(Pass& pass, std::span<Token const> inputs, std::span<Token const> targets,
                         Index length) {
     static_assert(std::same_as<typename Pass::Parameter, T> &&
-                      std::same_as<typename Pass::Device, zero::cuda::Device>,
+                      std::derived_from<typename Pass::Device, zero::cuda::Device>,
                   "gpt2: this model computes on a GPU in the type of its parameters");
     Memory& m = *m_;
     ActivationShape const shape{.size = m.size,

@@ -20,13 +20,14 @@ struct Nccl {
     /// @param rank from 0
     /// @param size ranks
     /// @param ordinal of this rank's GPU
-    /// @param options timeout and grace
+    /// @param options timeout, grace, and threads for updates on the host beside the GPU
     /// @throws InvalidArgument when there is no such GPU; CommunicationError when not all
     ///   come within the timeout
     World(Bootstrap const& bootstrap, int rank, int size, int ordinal, LaunchOptions const& options)
         : device_(std::make_unique<Device>(ordinal)),
           world_(std::make_shared<detail::NcclWorld>(bootstrap, rank, size, options)) {
       device_->watch(world_);
+      if (options.threads != 1) device_->work_with(options.threads);
     }
 
     int rank() const { return world_->rank(); }  ///< from 0

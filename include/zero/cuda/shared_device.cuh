@@ -192,6 +192,7 @@ struct SharedDeviceOn {
       devices[at(rank)] = std::make_unique<D>(rank % gpus);
       for (int other = 0; other < std::min(gpus, ranks); ++other)
         devices[at(rank)]->share_with(other);
+      if (options.threads != 1) devices[at(rank)]->work_with(options.threads);
       f(Communicator(world, rank, *devices[at(rank)]));
     });
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Element-wise work for every device that runs host code. These loops are also the reference for
-// other devices.
+// other devices. Where a stream has workers they share what reads or writes much; no bit depends on
+// how many they are.
 
 #include <zero/device/elementwise.hpp>
 #include <zero/device/host.hpp>
@@ -38,22 +39,25 @@ void copy(typename D::Stream& stream, View<T, D> to, View<T const, D> from) {
 /// to[i] = from[i], through float, rounded once; sizes are equal. On the stream.
 template <class A, class B, RunsHostCode D>
 void assign(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
-  stream.enqueue([to, from] {
+  stream.enqueue([to, from, workers = workers_of(stream)] {
     A* const a = D::resolve(to.address());
     B const* const b = D::resolve(from.address());
-    for (Index i = 0; i < from.size(); ++i) a[i] = static_cast<A>(static_cast<float>(b[i]));
+    workers.run(from.size(), [=](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) a[i] = static_cast<A>(static_cast<float>(b[i]));
+    });
   });
 }
 
 /// to[i] += from[i] in float, rounded once; sizes are equal. On the stream.
 template <class A, class B, RunsHostCode D>
 void add(typename D::Stream& stream, View<A, D> to, View<B const, D> from) {
-  stream.enqueue([to, from] {
+  stream.enqueue([to, from, workers = workers_of(stream)] {
     A* const a = D::resolve(to.address());
     B const* const b = D::resolve(from.address());
-    for (Index i = 0; i < from.size(); ++i) {
-      a[i] = static_cast<A>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
-    }
+    workers.run(from.size(), [=](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i)
+        a[i] = static_cast<A>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+    });
   });
 }
 
@@ -109,21 +113,36 @@ double squares_of_tile(T const* x, Index n) {
   return add_pairwise(sums, lanes);
 }
 
+/// Of at most one group: its tiles, in order.
+template <class T>
+double squares_of_group(T const* x, Index n) {
+  double sum = 0;
+  for (Index begin = 0; begin < n; begin += squares_tile)
+    sum += squares_of_tile(x + begin, std::min(squares_tile, n - begin));
+  return sum;
+}
+
 /// Sum of x[i]^2 over n elements. A tile of 16,384 has 1,024 running sums, element i goes to sum i
 /// mod 1,024, and neighbours are added pairwise; 8 tiles in order are a group; group g goes to
 /// running total g mod 256, and totals are added pairwise as well. A device can make many of these
 /// sums at once, and reads memory in order. Squares of floats are exact in double and cannot
 /// overflow it, so the sum is finite exactly when every element is.
+/// @param workers share the groups, which are added in their order whoever has made them
 template <class T>
-double sum_of_squares(T const* x, Index n) {
+double sum_of_squares(T const* x, Index n, WorkersOf const& workers = {}) {
+  constexpr Index group = squares_tiles * squares_tile;
   double totals[squares_totals] = {};
-  Index groups = 0;
-  for (Index begin = 0; begin < n; ++groups) {
-    double group = 0;
-    for (Index tile = 0; tile < squares_tiles && begin < n; ++tile, begin += squares_tile)
-      group += squares_of_tile(x + begin, std::min(squares_tile, n - begin));
-    totals[groups % squares_totals] += group;
+  double sums[squares_totals];
+  for (Index begin = 0; begin < n; begin += squares_totals * group) {
+    T const* const turn = x + begin;
+    Index const count = std::min(n - begin, squares_totals * group);
+    workers.run(count, [&](Index from, Index to) {
+      for (Index g = (from + group - 1) / group; g * group < to; ++g)
+        sums[g] = squares_of_group(turn + g * group, std::min(group, count - g * group));
+    });
+    for (Index g = 0; g * group < count; ++g) totals[g] += sums[g];
   }
+  Index const groups = (n + group - 1) / group;
   return add_pairwise(
       totals, static_cast<Index>(std::bit_ceil(at(std::clamp(groups, Index{1}, squares_totals)))));
 }
@@ -135,9 +154,9 @@ double sum_of_squares(T const* x, Index n) {
 template <class T, RunsHostCode D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
                  Index unit) {
-  stream.enqueue([from, record, unit] {
+  stream.enqueue([from, record, unit, workers = workers_of(stream)] {
     double* const out = D::resolve(record.address());
-    double const sum = detail::sum_of_squares(D::resolve(from.address()), from.size());
+    double const sum = detail::sum_of_squares(D::resolve(from.address()), from.size(), workers);
     out[0] += sum;
     if (!std::isfinite(sum)) out[1] = static_cast<double>(unit + 1);
   });

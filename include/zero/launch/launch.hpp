@@ -19,8 +19,8 @@ struct LaunchOptions {
   /// Ranks as processes: how long a rank that fails waits for the others to answer, before it names
   /// those that do not and leaves.
   std::chrono::milliseconds grace = std::chrono::seconds(3);
-  /// Threads that share the optimizer's updates of one rank, its own included. More than 1 pays
-  /// where ranks have several cores each.
+  /// Threads that share the optimizer's updates of one rank, its own included; on GPUs, of state
+  /// below them. More than 1 pays where ranks have several cores each.
   int threads = 1;
 };
 

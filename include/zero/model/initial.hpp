@@ -87,10 +87,15 @@ class Initial {
 template <class T, RunsHostCode D>
 void initialise(typename D::Stream& stream, View<T, D> to, Initial const& initial,
                 std::uint64_t seed, Index tensor, Index first) {
-  stream.enqueue([to, &initial, seed, tensor, first] {
+  stream.enqueue([to, &initial, seed, tensor, first, workers = workers_of(stream)] {
     T* const x = D::resolve(to.address());
-    for (Index i = 0; i < to.size(); ++i)
-      x[i] = static_cast<T>(initial.value(seed, tensor, first + i));
+    auto const write = [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i)
+        x[i] = static_cast<T>(initial.value(seed, tensor, first + i));
+    };
+    // A user's function is called by one thread at a time.
+    bool const shares = initial.formula().kind != Initial::Kind::function;
+    (shares ? workers : WorkersOf()).run(to.size(), write);
   });
 }
 

@@ -15,9 +15,9 @@ struct CheckedGradients {
 
 /// Nothing is looked at: no norm, no exchange of norms, no clipping, no loss scale, and a gradient
 /// that is not finite reaches the state. The update of a unit waits for its own reduction, that of
-/// its group where Options::bucket makes groups, and runs while the next one is reduced; where the
-/// optimizer has trust ratios, every tensor's norms are measured first, and all updates wait for
-/// all reductions. Bits are those of CheckedGradients without clipping.
+/// its group where Options::bucket makes groups, and runs while the next one is reduced, below the
+/// device too; where the optimizer has trust ratios, every tensor's norms are measured first, and
+/// all updates wait for all reductions. Bits are those of CheckedGradients without clipping.
 struct UncheckedGradients {
   static constexpr PolicyKind kind = PolicyKind::checking;  ///< what it answers
   static constexpr bool checks = false;                     ///< the fact

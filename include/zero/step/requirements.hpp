@@ -23,10 +23,6 @@ struct Requirements {
                     RunsHostCode<HostSide<D>>,
                 "zero: tiers other than OnDevice need a device whose streams run host code, "
                 "stream.enqueue(f); see zero/tier/host_side.hpp");
-  static_assert(
-      P::Checking::checks || S::optimizer_tier == Tier::device,
-      "zero: UncheckedGradients needs the optimizer's state on the device: below it every "
-      "update waits for the norm");
   static_assert(P::Checking::checks || !std::same_as<Gradient, fp16>,
                 "zero: UncheckedGradients cannot train in fp16, whose loss scale is moved by "
                 "gradients that are not finite");

@@ -65,6 +65,7 @@ class OffloadedState {
       tiers_.host.synchronize();
     }
     blocks_.with_stream([](auto& stream) { stream.check(); });
+    take_order();
   }
   OffloadedState(OffloadedState const&) = delete;
   OffloadedState& operator=(OffloadedState const&) = delete;
@@ -75,12 +76,13 @@ class OffloadedState {
   template <class Parameters>
   void update(Parameters& parameters) {
     expect_first(BlockUse::update);
-    for (int u = 0; u < context_.layout.size(); ++u) {
+    Index turn = 0;
+    for (int u : units_) {
       if (first(u) == first(u + 1)) continue;
       bool const below = context_.shares.stores_parameters(u);
       Slot<H>* const kept =
           below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
-      for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, t, kept);
+      for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, turn++, kept);
       if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
     }
     // The last tiles go to the file, and the first ones come, while the next step's gradients are
@@ -96,10 +98,10 @@ class OffloadedState {
       fill_zero(tiers_.host, norms.view());
     }
     expect_first(BlockUse::update);
-    for (Index t = 0; t < blocks_.size(); ++t) {
+    for (Index turn = 0; turn < blocks_.size(); ++turn) {
       auto norms = tiers_.norms().template on<double>(tiers_.host);
-      NormSlices const slices{context_.rank(), 1, plan_.tiles[at(t)].elements, tensors};
-      with_update(t, {}, Access::measure, [&](auto const& of_tile) {
+      NormSlices const slices{context_.rank(), 1, plan_.tiles[at(tile_of(turn))].elements, tensors};
+      with_update(turn, {}, Access::measure, [&](auto const& of_tile) {
         measure_norms(tiers_.host, of_tile, norms.view(), slices);
       });
     }
@@ -160,12 +162,44 @@ class OffloadedState {
   static bf16 bits_as_parameter(UpperHalf half) { return half.rounded(); }
   Index first(int u) const { return plan_.first_tile[at(u)]; }
   Index ring() const { return context_.options.offload.buffer_count; }
+  /// The tile that is updated in a turn; past the last one, a number that no tile has.
+  Index tile_of(Index turn) const {
+    return turn < blocks_.size() ? order_[at(turn)] : blocks_.size();
+  }
   void expect_first(BlockUse use) {
-    for (Index t = 0; t + 1 < ring(); ++t) blocks_.expect(t, use);
+    for (Index turn = 0; turn + 1 < ring(); ++turn) blocks_.expect(tile_of(turn), use);
+  }
+  /// Once all gradients are known, units go in their order, in which the next forward pass comes to
+  /// them. Where updates begin before that, the first ones are of units whose gradients come first,
+  /// as long as backward takes, a third of the elements; then those that the next pass needs first.
+  /// So the host works while both passes do, and each waits for little.
+  void take_order() {
+    int const units = context_.layout.size();
+    if constexpr (!X::Policy::Checking::checks) {
+      Index all = 0;
+      Index taken = 0;
+      for (int u = 0; u < units; ++u) all += context_.shares.owned(u);
+      for (Flush const& flush : context_.timeline.flushes()) {
+        for (int u : flush.units) {
+          if (3 * taken >= all) break;
+          taken += context_.shares.owned(u);
+          units_.push_back(u);
+        }
+      }
+    }
+    for (Visit const& visit : context_.timeline.schedule()) append(visit.unit);
+    for (int u = 0; u < units; ++u) append(u);
+    for (int u : units_) {
+      for (Index t = first(u); t < first(u + 1); ++t) order_.push_back(t);
+    }
+  }
+  void append(int u) {
+    if (std::find(units_.begin(), units_.end(), u) == units_.end()) units_.push_back(u);
   }
 
+  /// @param next the tile that is to come to the ring when this one's step has begun
   template <class F>
-  void with_block(Index t, Access access, F f) {
+  void with_block(Index t, Access access, F f, Index next = 0) {
     Index const n = plan_.tiles[at(t)].elements;
     bool const steps = access == Access::measure || access == Access::update;
     BlockUse const use = steps ? BlockUse::update : BlockUse::any;
@@ -181,13 +215,14 @@ class OffloadedState {
     }
     blocks_.close(t, access != Access::read && access != Access::measure, use);
     // Its slot is that of the tile before, which has gone to the file while this one was updated.
-    if (steps) blocks_.expect(t + ring() - 1, use);
+    if (steps) blocks_.expect(next, use);
   }
 
   /// Calls f(Update) with everything claimed on the host's stream. @param rounded where parameters
   /// go; none where the block keeps them
   template <class F>
-  void with_update(Index t, View<Parameter, H> rounded, Access access, F f) {
+  void with_update(Index turn, View<Parameter, H> rounded, Access access, F f) {
+    Index const t = tile_of(turn);
     Tile const& tile = plan_.tiles[at(t)];
     auto decision = tiers_.decision().template on<Decision>(tiers_.host);
     auto segments = tiers_.segments().template on<Segment>(tiers_.host);
@@ -197,7 +232,7 @@ class OffloadedState {
       norms = tiers_.norms().template on<double>(tiers_.host);
       norms_view = {norms.view(), context_.world(), context_.layout.trained_tensors()};
     }
-    with_block(t, access, [&](Views const& v) {
+    auto const with = [&](Views const& v) {
       if constexpr (X::splits_master)
         rounded = {reinterpret_cast<Parameter*>(v.uppers.address()), v.uppers.size()};
       // A file that has failed stops the step here as well.
@@ -217,19 +252,21 @@ class OffloadedState {
                                   norms_view};
         f(update);
       });
-    });
+    };
+    with_block(t, access, with, tile_of(turn + ring() - 1));
   }
 
   /// @param kept where the unit's parameters lie below the device, or null
   template <class Parameters>
-  void update_tile(Parameters& parameters, Index t, Slot<H>* kept) {
+  void update_tile(Parameters& parameters, Index turn, Slot<H>* kept) {
+    Index const t = tile_of(turn);
     Tile const& tile = plan_.tiles[at(t)];
     Index const n = tile.elements;
-    Slot<H>& slot = kept != nullptr ? *kept : tiers_.parameter_staging(t);
+    Slot<H>& slot = kept != nullptr ? *kept : tiers_.parameter_staging(turn);
     {
       auto to = slot.template on<Parameter>(tiers_.host);
       View<Parameter, H> const rounded = to.view(kept != nullptr ? tile.begin : 0, n);
-      with_update(t, rounded, Access::update, [&](auto const& of_tile) {
+      with_update(turn, rounded, Access::update, [&](auto const& of_tile) {
         zero::update(tiers_.host, of_tile);
         if constexpr (X::splits_master)
           copy_in_unless(tiers_.host, rounded,
@@ -304,6 +341,8 @@ class OffloadedState {
   std::remove_reference_t<decltype(std::declval<X&>().tiers)>& tiers_;
   TierPlan const& plan_;
   Blocks<D, X::Sharding::optimizer_tier> blocks_;
+  std::vector<int> units_;           // in the order of their updates
+  std::vector<Index> order_;         // of tiles
   std::vector<Index> num_segments_;  // of each tile
   std::vector<Index> covered_;       // by them, from the tile's start: behind it lies padding
   Watched watched_{*this};

@@ -67,7 +67,7 @@ struct TierPlan {
   BlockPlan parameters{};                     ///< two blocks a unit: trainable and frozen slice
   PlannedBuffer gradients{"host gradients"};  ///< reduced slices, one slot a unit
   PlannedBuffer staging{"host staging"};      ///< gradients on their way down, parameters up
-  PlannedBuffer tables{"host tables"};        ///< decision, flag, sums of squares, norms, segments
+  PlannedBuffer tables{"host tables"};        ///< decisions, flag, sums of squares, norms, segments
   bool locks = false;  ///< all of the host memory: OffloadOptions::pin_memory
   static constexpr Index gradient_staging = 2;   ///< slots of `staging`
   static constexpr Index parameter_staging = 3;  ///< slots of `staging` behind these
@@ -134,6 +134,7 @@ struct TierPlan {
                    : 0);
     tables.add(segments * Index{sizeof(Segment)});
     tables.add(shares.mixes() ? layout.size() * norm_record_doubles * Index{sizeof(double)} : 0);
+    tables.add(sizeof(Decision));
   }
 
   /// All buffers of host memory, in the order in which they are shown.

@@ -19,6 +19,8 @@ namespace zero {
 struct NoTiers {
   template <class... A>
   explicit NoTiers(A const&...) {}  ///< whatever Tiers takes
+  template <class... A>
+  void begin(A const&...) {}  ///< has nothing to begin
   template <class F>
   void for_each_stream(F) {}  ///< has none
 };
@@ -53,6 +55,8 @@ class Tiers {
   using Gradient = typename P::Precision::Gradient;                 ///< as it comes down
   static constexpr Tier optimizer_tier = Sharding::optimizer_tier;  ///< of states and weights
   static constexpr Tier parameter_tier = Sharding::parameter_tier;  ///< of parameters
+  /// Gradients are looked at before anything is updated.
+  static constexpr bool checks = P::Checking::checks;
 
   /// Allocates. @param device,layout,shares,plan outlive this @param rank of the device
   /// @throws OutOfMemory naming the buffers, where the plan does not fit; StorageError
@@ -112,7 +116,7 @@ class Tiers {
   /// @param u the unit
   /// @param from,begin where they are: elements [begin, begin + owned)
   /// @param adds to what came before in this step; else they are what there is
-  /// @param last nothing more is expected: their squares are summed
+  /// @param last nothing more is expected: their squares are summed, where gradients are checked
   void receive(int u, Slot<D>& from, Index begin, bool adds, bool last) {
     Index const n = shares_.owned(u);
     if (n == 0) return;
@@ -123,7 +127,7 @@ class Tiers {
     } else {
       receive_staged(u, from, begin, n, adds);
     }
-    if (!last) return;
+    if (!checks || !last) return;
     constexpr Index width = norm_record_doubles;
     auto records = tables_[3].template on<double>(host);
     auto const record = records.view(u * width, width);
@@ -168,17 +172,44 @@ class Tiers {
     auto total = tables_[2].template on<double>(compute);
     copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
   }
-  /// The step is decided: updates on the host read it there.
-  void decided(Stream& compute, View<Decision const, D> decision) {
-    {
-      auto claim = tables_[0].template on<Decision>(compute);
-      copy_out(compute, claim.view().address(), decision);
+  /// A step begins. Where nothing is looked at its decision follows from the one before, which
+  /// comes down now: updates need not wait until the device comes to decide.
+  /// @param compute the device's stream @param decision of the step before
+  void begin([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
+    if constexpr (optimizer_tier != Tier::device && !checks) {
+      auto claim = tables_[7].template on<Decision>(compute);
+      copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
     }
-    auto claim = tables_[0].template on<Decision>(host);
-    auto flag = tables_[1].template on<std::int32_t>(host);
-    host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
-      detail::raise(stopped, d->skip != 0);
-    });
+  }
+  /// The step is decided: updates on the host read it there. Unchecked, the host decides as the
+  /// device does.
+  /// @param compute the device's stream @param decision of this step
+  /// @param inputs,learning_rate what it was made of
+  template <class LearningRate>
+  void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision,
+               [[maybe_unused]] DecisionInputs inputs,
+               [[maybe_unused]] LearningRate const& learning_rate) {
+    if constexpr (checks) {
+      {
+        auto claim = tables_[0].template on<Decision>(compute);
+        copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
+      }
+      auto claim = tables_[0].template on<Decision>(host);
+      auto flag = tables_[1].template on<std::int32_t>(host);
+      host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
+        detail::raise(stopped, d->skip != 0);
+      });
+    } else {
+      auto before = tables_[7].template on<Decision>(host);
+      auto now = tables_[0].template on<Decision>(host);
+      inputs.ranks = 1;  // whose record says nothing
+      host.enqueue(
+          [from = before.view().address(), to = now.view().address(), inputs, learning_rate] {
+            double const nothing[norm_record_doubles] = {};
+            *to = *from;
+            decide(*to, nothing, inputs, learning_rate);
+          });
+    }
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
   Slot<H>& norms() { return tables_[4]; }     ///< of tensors, [world, trained tensors, 2]

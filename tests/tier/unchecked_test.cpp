@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// State below the device with UncheckedGradients: the bits of checked gradients without clipping,
+// and updates that begin while the backward pass still runs.
+#include <zero/optim/adamw.hpp>
+
+#include <doctest/doctest.h>
+#include <support/late_device.hpp>
+#include <tier/train.hpp>
+
+#include <atomic>
+#include <bit>
+#include <string>
+
+namespace tier_test {
+namespace {
+
+using namespace zero;
+using zero_test::LateDevice;
+
+AdamW const adamw{.lr = 0.03f, .weight_decay = 0.1f};
+
+template <class D, class Sharding, class Checking>
+Outcome trained(Setup const& setup) {
+  return train<D, Sharding, Bf16Mixed, State<float>, AdamW, Checking>(setup, adamw);
+}
+
+bool same_bits(Tensors const& a, Tensors const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto const& x, auto const& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](float p, float q) {
+      return std::bit_cast<std::uint32_t>(p) == std::bit_cast<std::uint32_t>(q);
+    });
+  });
+}
+
+template <class Sharding>
+void check_alike() {
+  for (int world : {1, 3}) {
+    for (Index accumulation : {1, 2}) {
+      Setup setup;
+      setup.world = world;
+      setup.micro_batches = accumulation;
+      setup.options = {.accumulation = accumulation};
+      setup.options.reduction = Reduction::boundary;
+      setup.options.offload.tile_elements = 64;  // several of a unit
+      setup.options.offload.buffer_count = 3;
+      CAPTURE(world);
+      CAPTURE(accumulation);
+      Outcome const whole = trained<Host, Sharded<0>, CheckedGradients>(setup);
+      for (Outcome const& below : {trained<Host, Sharding, UncheckedGradients>(setup),
+                                   trained<LateDevice, Sharding, UncheckedGradients>(setup)}) {
+        CHECK(fault(below) == "");
+        for (std::size_t s = 0; s < whole.steps.size(); ++s) {
+          CHECK(same_bits(below.steps[s].weights, whole.steps[s].weights));
+          for (std::size_t k : {0u, 1u})
+            CHECK(same_bits(below.steps[s].states[k], whole.steps[s].states[k]));
+          CHECK(below.steps[s].decisions[0].updates == static_cast<Index>(s) + 1);
+        }
+        CHECK(same_bits(below.parameters[0], whole.parameters[0]));
+      }
+    }
+  }
+}
+
+TEST_CASE("unchecked gradients with state below the device: the bits of the device's own update") {
+  check_alike<Sharded<1, Offload<OnHost>>>();
+  check_alike<Sharded<2, Offload<OnNvme>>>();
+  check_alike<Sharded<3, Offload<OnHost, OnHost>>>();
+  check_alike<Sharded<3, Offload<OnNvme, OnNvme>>>();
+}
+
+std::atomic<int> updated = 0;  ///< elements
+
+struct CountedSgd {
+  static constexpr int num_states = 0;
+  float lr = 0.5f;
+  struct Constants {};
+
+  float learning_rate(Index) const { return lr; }
+  Constants constants(Index) const { return {}; }
+  float direction(Constants, float, float gradient, float*, float) const {
+    ++updated;
+    return gradient;
+  }
+};
+
+/// Six units; says how many elements were updated when the backward pass came to the first of them.
+struct Watching {
+  using Batch = int;
+  int* seen;
+
+  Units units() const {
+    Units all;
+    for (int u = 0; u < 6; ++u) {
+      std::string const name = "u" + std::to_string(u);
+      all.push_back({name, {{name + ".w", {640}}}});
+    }
+    return all;
+  }
+  template <class Pass>
+  void operator()(Pass& pass, int) const {
+    for (int u = 0; u < 6; ++u) pass.forward(u).end();
+    if constexpr (Pass::trains) {
+      for (int u = 6; u-- > 0;) {
+        auto [w, g] = pass.backward(u);
+        pass.stream().enqueue([to = g[0], first = u == 0, seen = seen] {
+          using Gradient = typename Pass::Gradient;
+          Gradient* const x = Pass::Device::resolve(to.address());
+          for (Index i = 0; i < to.size(); ++i) x[i] = Gradient(1.0f);
+          if (first) *seen = updated;
+        });
+      }
+    }
+  }
+};
+
+/// Elements that were updated before the gradients of the first unit were made. Late streams run
+/// what is asked for alone, so that the number is what the order of events allows, and no luck.
+template <class Checking>
+int updated_before_the_end() {
+  int seen = -1;
+  launch<ThreadsOn<LateDevice>>(1, [&](auto communicator) {
+    Trainer trainer{Watching{&seen}, communicator, CountedSgd{},
+                    Options{},       Bf16Mixed{},  Sharded<3, Offload<OnHost>>{},
+                    Checking{}};
+    updated = 0;  // what ranks compare of optimizers has called it
+    trainer.step(0);
+    trainer.context().tiers.host.synchronize();
+    trainer.synchronize();
+  });
+  return seen;
+}
+
+TEST_CASE("unchecked updates below the device begin while backward runs, checked ones after it") {
+  CHECK(updated_before_the_end<UncheckedGradients>() == 2 * 640);  // a third of six units
+  CHECK(updated_before_the_end<CheckedGradients>() == 0);
+  CHECK(updated == 6 * 640);
+}
+
+}  // namespace
+}  // namespace tier_test
