@@ -50,10 +50,11 @@ struct Draw {
   }
 };
 
-/// Saves at step 1, then at step 2 with a fault at call number `k` of that save.
+/// Saves at step 1, then at step 2 with a fault at call number `k` of that save, which ends with
+/// the removal of the first one.
 /// @param fault (calls since the save began, call) -> errno, or throws Killed
 void save_with_fault(MemoryFiles& files, MemoryFiles::Plan const& fault, std::string& error) {
-  zero::SaveOptions options{.save_total_limit = 2, .block_bytes = 64, .files = &files};
+  zero::SaveOptions options{.save_total_limit = 1, .block_bytes = 64, .files = &files};
   save_after(1, options);
   Index const before = files.calls();
   files.plan = [&, before](Index number, std::string_view call) {

@@ -5,12 +5,12 @@
 
 #include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/block_file.hpp>
+#include <zero/checkpoint/io_thread.hpp>
 
 #include <array>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 namespace zero::detail {
 
@@ -78,7 +78,9 @@ class BlockWriter {
     filled_ = 0;
     std::unique_lock lock(mutex_);
     ++handed_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { write_blocks(); });
+    if (!thread_.joinable()) {
+      thread_ = start_io_thread("writing '" + file_.path() + "'", [this] { write_blocks(); });
+    }
     changed_.notify_all();
     // The block that is filled next is none of those on their way.
     changed_.wait(lock, [&] { return failure_ || handed_ - done_ < num_blocks; });
