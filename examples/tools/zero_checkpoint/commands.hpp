@@ -39,6 +39,12 @@ inline std::string plain(std::string_view text) {
   return out;
 }
 
+/// A script must not take half of the facts for all of them.
+/// @throws zero::Error where the standard output could not be written
+inline void require_output() {
+  if (!std::cout.flush()) throw zero::Error("zero-checkpoint: cannot write the standard output");
+}
+
 /// The facts of a checkpoint, without a look at its tensors' bytes.
 inline int inspect(Strings arguments) {
   Arguments const line("inspect", arguments, 1, {});

@@ -51,8 +51,7 @@ int main(int count, char** arguments) {
   try {
     int const code =
         zero_checkpoint::run({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
-    // A script must not take half of the facts for all of them.
-    if (!std::cout.flush()) throw zero::Error("zero-checkpoint: cannot write the standard output");
+    zero_checkpoint::require_output();
     return code;
   } catch (std::exception const& e) {
     std::cerr << e.what() << "\n";
