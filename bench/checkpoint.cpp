@@ -217,18 +217,14 @@ void run(Settings const& s) {
     auto const [seconds, processor] = spent;
     double const rate = static_cast<double>(f.bytes) / seconds / 1e9;
     if (s.json) {
-      std::printf("%s\n", zero::JsonLine()
-                              .add("variant", what)
-                              .add("seconds", seconds)
-                              .add("gigabytes_per_s", rate)
-                              .add("of_ceiling", ceiling / seconds)
-                              .add("processor_seconds", processor)
-                              .text()
-                              .c_str());
+      zero::JsonLine line;
+      line.add("variant", what).add("seconds", seconds).add("processor_seconds", processor);
+      if (ceiling > 0) line.add("gigabytes_per_s", rate).add("of_ceiling", ceiling / seconds);
+      std::printf("%s\n", line.text().c_str());
     } else {
-      std::printf("%-18s %7.3f s, of processors %6.3f s %6.2f GB/s", what, seconds, processor,
-                  rate);
-      if (ceiling != seconds && ceiling > 0) std::printf("  %.2f %s", ceiling / seconds, of);
+      std::printf("%-18s %7.3f s, of processors %6.3f s", what, seconds, processor);
+      if (ceiling > 0) std::printf(" %6.2f GB/s", rate);
+      if (ceiling > 0 && ceiling != seconds) std::printf("  %.2f %s", ceiling / seconds, of);
       if (wanted > 0) std::printf(" (wanted %.2f)", wanted);
       std::printf("\n");
     }
