@@ -41,6 +41,7 @@ else
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
   lines=40 one "cuda_tests" "$bin/cuda_tests"
+  [ ! -x "$bin/cuda_checkpoint_tests" ] || lines=40 one "cuda_checkpoint_tests" "$bin/cuda_checkpoint_tests"
   if [ -x "$bin/gpt2_cuda_tests" ]; then
     lines=40 one "gpt2_cuda_tests" "$bin/gpt2_cuda_tests"
     lines=8 one "gpt2 ends with the same bits at every stage" bash tests/gpt2_cuda/same_bits.sh "$bin/gpt2"

@@ -14,10 +14,16 @@ using namespace checkpoints;
 Setup const setup{.stage = 3, .world = 2, .units = zero_test::padding_only().units};
 
 /// One save of a trainer after so many steps.
-void save_after(int steps, zero::SaveOptions const& options) {
+void save_after(int steps, zero::SaveOptions const& options, bool background = false) {
   on_ranks(setup, [&](AnyTrainer& trainer) {
     for (int s = 0; s < steps; ++s) trainer.step(s);
-    trainer.save("runs/a", options);
+    if (!background) {
+      trainer.save("runs/a", options);
+      return;
+    }
+    zero::BackgroundSave saving;
+    trainer.start(saving, "runs/a", options);
+    saving.wait();
   });
 }
 
@@ -50,17 +56,19 @@ struct Draw {
   }
 };
 
-/// Saves at step 1, then at step 2 with a fault at call number `k` of that save.
+/// Saves at step 1, then at step 2 with a fault at call number `k` of that save, which ends with
+/// the removal of the first one.
 /// @param fault (calls since the save began, call) -> errno, or throws Killed
-void save_with_fault(MemoryFiles& files, MemoryFiles::Plan const& fault, std::string& error) {
-  zero::SaveOptions options{.save_total_limit = 2, .block_bytes = 64, .files = &files};
+void save_with_fault(MemoryFiles& files, MemoryFiles::Plan const& fault, std::string& error,
+                     bool background = false) {
+  zero::SaveOptions options{.save_total_limit = 1, .block_bytes = 64, .files = &files};
   save_after(1, options);
   Index const before = files.calls();
   files.plan = [&, before](Index number, std::string_view call) {
     return fault(number - before, call);
   };
   try {
-    save_after(2, options);
+    save_after(2, options, background);
   } catch (Killed const&) {
     error = "killed";
   } catch (zero::Error const& e) {
@@ -116,40 +124,46 @@ TEST_CASE("killed, or without power, at every call of a save: what latest names 
 }
 
 TEST_CASE(
-    "a full disk, or one that fails, at every call of a save: an error on every rank, and the "
-    "checkpoint before") {
+    "a full disk, or one that fails, at every call of a save, in the background too: an error on "
+    "every rank, and the checkpoint before") {
   std::vector<Canonical> const states = expected_states();
-  for (int const code : {ENOSPC, EIO}) {
-    for (bool const stays : {false, true}) {
-      Index failures = 0;
-      for (Index k = 0; k < 200; ++k) {
-        CAPTURE(code);
-        CAPTURE(k);
-        MemoryFiles files;
-        std::string error;
-        bool failed = false;
-        save_with_fault(
-            files,
-            [&](Index number, std::string_view call) {
-              bool const takes_room = call == "create" || call == "write" || call == "sync" ||
-                                      call == "make_folder" || call == "rename";
-              bool const now = stays ? number >= k : number == k;
-              if (!now || (code == ENOSPC && !takes_room)) return 0;
-              failed = true;
-              return code;
-            },
-            error);
-        auto const [state, step] = loaded(files);
-        CHECK((step == 1 || step == 2));
-        CHECK(state == states[at(step)]);
-        if (!failed) continue;
-        ++failures;
-        // Some calls may fail without harm, as the look for a file that may be missing.
-        if (step == 1 && !error.empty()) CHECK(error.find("errno") != std::string::npos);
-        if (step == 1) CHECK(!error.empty());
-      }
-      CHECK(failures > 20);
+  struct Way {
+    int code;
+    bool stays;
+    bool background;
+  };
+  for (Way const& way :
+       {Way{ENOSPC, false, false}, Way{ENOSPC, true, false}, Way{EIO, false, false},
+        Way{EIO, true, false}, Way{ENOSPC, true, true}, Way{EIO, false, true}}) {
+    CAPTURE(way.code);
+    CAPTURE(way.background);
+    Index failures = 0;
+    for (Index k = 0; k < 200; ++k) {
+      CAPTURE(k);
+      MemoryFiles files;
+      std::string error;
+      bool failed = false;
+      save_with_fault(
+          files,
+          [&](Index number, std::string_view call) {
+            bool const takes_room = call == "create" || call == "write" || call == "sync" ||
+                                    call == "make_folder" || call == "rename";
+            bool const now = way.stays ? number >= k : number == k;
+            if (!now || (way.code == ENOSPC && !takes_room)) return 0;
+            failed = true;
+            return way.code;
+          },
+          error, way.background);
+      auto const [state, step] = loaded(files);
+      CHECK((step == 1 || step == 2));
+      CHECK(state == states[at(step)]);
+      if (!failed) continue;
+      ++failures;
+      // Some calls may fail without harm, as the look for a file that may be missing.
+      if (step == 1 && !error.empty()) CHECK(error.find("errno") != std::string::npos);
+      if (step == 1) CHECK(!error.empty());
     }
+    CHECK(failures > 20);
   }
 }
 

@@ -66,6 +66,33 @@ TEST_CASE("stage 3 saves, loads, exports and imports with the device's memory be
          }).empty());
 }
 
+TEST_CASE("a background save that was prepared takes no memory when it starts, nor later") {
+  if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {
+    MESSAGE("skipped: this system has no /proc/self/clear_refs");
+    return;
+  }
+  // A copy of 48 MiB; what else a start takes is the text of a manifest and a thread.
+  constexpr Index copy = elements * 12;
+  constexpr Index little = Index{2} << 20;
+  Setup const setup{.stage = 3, .world = 1, .units = many_units()};
+  Folder const dir;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    zero::BackgroundSave fresh;
+    CHECK(rise_of([&] { trainer.start(fresh, dir / "fresh", {}); }) > copy - little);
+    fresh.wait();
+    zero::BackgroundSave prepared;
+    CHECK(rise_of([&] { trainer.prepare(prepared); }) > copy - little);
+    for (int s = 0; s < 3; ++s) {
+      Index const rise = rise_of([&] {
+        trainer.start(prepared, dir / "run", {});
+        prepared.wait();
+      });
+      MESSAGE("start and wait: ", rise, " bytes");
+      CHECK(rise < little);
+    }
+  });
+}
+
 TEST_CASE(
     "on the host a save, a load and a model take some blocks and a tile, whatever the model") {
   if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {

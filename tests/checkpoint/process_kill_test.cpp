@@ -16,14 +16,21 @@ using namespace checkpoints;
 Setup const setup{.stage = 3, .world = 2, .units = zero_test::ragged_sizes().units};
 constexpr int steps = 400;
 
-/// Saves after every step, until it is killed.
-[[noreturn]] void train_and_save(std::string const& dir) {
+/// Saves after every step, or in the background whenever the last save is over, until it is killed.
+[[noreturn]] void train_and_save(std::string const& dir, bool background) {
   try {
     on_ranks(setup, [&](AnyTrainer& trainer) {
+      zero::SaveOptions const options{.save_total_limit = 2, .block_bytes = 256};
+      zero::BackgroundSave saving;
       for (int s = 0; s < steps; ++s) {
         trainer.step(s);
-        trainer.save(dir, {.save_total_limit = 2, .block_bytes = 256});
+        if (!background) {
+          trainer.save(dir, options);
+        } else if (saving.poll() || !saving.pending()) {
+          trainer.start(saving, dir, options);
+        }
       }
+      saving.wait();
     });
   } catch (...) {
     ::_exit(1);
@@ -52,7 +59,7 @@ TEST_CASE("kill -9 at random moments of a process that saves after every step") 
     Folder const folder;
     pid_t const child = ::fork();
     REQUIRE(child >= 0);
-    if (child == 0) train_and_save(folder.path());
+    if (child == 0) train_and_save(folder.path(), k % 2 == 1);
     // Once it has saved, some time more.
     while (!std::filesystem::exists(folder / "latest")) ::usleep(200);
     draw = zero::mix(draw, 5);

@@ -16,4 +16,6 @@ foreach(stage RANGE 3)
   list(APPEND libraries ${part})
 endforeach()
 set(timeout 300) # a case saves and loads six hundred trainers
-set(sanitized safetensors_test.cpp manifest_test.cpp round_trip_test.cpp) # what reads anything; tests/fuzz has more
+set(includes ../../examples/tools) # zero_checkpoint/bar.hpp
+# What reads anything, for AddressSanitizer; all threads at once, for ThreadSanitizer. tests/fuzz has more.
+set(sanitized safetensors_test.cpp manifest_test.cpp round_trip_test.cpp blocks_test.cpp)

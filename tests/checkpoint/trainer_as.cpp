@@ -91,6 +91,9 @@ class Typed final : public AnyTrainer {
              zero::SaveOptions const& o) override {
     more<void>([&](auto& t) { save.start(t, dir, o); });
   }
+  void prepare(zero::BackgroundSave& save) override {
+    more<void>([&](auto& t) { save.prepare(t); });
+  }
   std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
                                 zero::CheckpointKeeper::Metrics const& metrics) override {
     return more<std::vector<std::string>>([&](auto& t) { return keeper.keep(t, metrics); });

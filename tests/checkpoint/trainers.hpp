@@ -71,6 +71,7 @@ class AnyTrainer {
                                             zero::LoadModelOptions const& o) = 0;
   virtual void start(zero::BackgroundSave& save, std::string const& dir,
                      zero::SaveOptions const& o) = 0;
+  virtual void prepare(zero::BackgroundSave& save) = 0;
   virtual std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
                                         zero::CheckpointKeeper::Metrics const& metrics) = 0;
   virtual bool finish(zero::CheckpointKeeper& keeper) = 0;

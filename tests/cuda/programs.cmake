@@ -74,6 +74,19 @@ doctest_discover_tests(cuda_tests
   ADD_LABELS 0
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
 
+# Checkpoints between GPUs and the host, in a program of its own: it links Boost.JSON and xxHash.
+if(TARGET zero::checkpoint)
+  add_executable(cuda_checkpoint_tests ${cuda_dir}/checkpoint.cu ${cuda_dir}/main.cu)
+  zero_cuda_test_options(cuda_checkpoint_tests)
+  target_link_libraries(cuda_checkpoint_tests PRIVATE zero::checkpoint doctest::doctest)
+  doctest_discover_tests(cuda_checkpoint_tests
+    TEST_PREFIX cuda/
+    ADD_LABELS 0
+    PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
+else()
+  zero_leave_out("cuda_checkpoint_tests" "there is no zero::checkpoint")
+endif()
+
 # Several processes over NCCL, on one GPU if need be.
 add_executable(cuda_ranks ${cuda_dir}/ranks.cu ${cuda_dir}/calls.cpp)
 foreach(stage RANGE 7)

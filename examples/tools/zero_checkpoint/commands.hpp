@@ -22,6 +22,29 @@ inline std::string shape_text(std::vector<Index> const& shape) {
   return text.empty() ? "1" : text;
 }
 
+/// A text of a checkpoint on one line: what would break it, or move a terminal's cursor, is
+/// escaped.
+inline std::string plain(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    auto const code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f && c != '\\') {
+      out += c;
+      continue;
+    }
+    out += "\\x";
+    out += "0123456789abcdef"[code >> 4];
+    out += "0123456789abcdef"[code & 15];
+  }
+  return out;
+}
+
+/// A script must not take half of the facts for all of them.
+/// @throws zero::Error where the standard output could not be written
+inline void require_output() {
+  if (!std::cout.flush()) throw zero::Error("zero-checkpoint: cannot write the standard output");
+}
+
 /// The facts of a checkpoint, without a look at its tensors' bytes.
 inline int inspect(Strings arguments) {
   Arguments const line("inspect", arguments, 1, {});
@@ -32,17 +55,17 @@ inline int inspect(Strings arguments) {
   };
   fact("folder", found.folder);
   fact("version", m.version);
-  fact("library", m.library);
+  fact("library", plain(m.library));
   fact("step", m.step);
   fact("updates", m.updates);
   fact("skipped", m.skipped);
   fact("learning_rate", number_text(m.learning_rate));
   fact("stage", m.stage);
   fact("world", m.world);
-  fact("precision", m.precision);
-  fact("optimizer", m.optimizer.name.empty() ? "none" : m.optimizer.name);
+  fact("precision", plain(m.precision));
+  fact("optimizer", m.optimizer.name.empty() ? "none" : plain(m.optimizer.name));
   for (auto const& [name, value] : m.optimizer.settings)
-    fact("optimizer." + name, number_text(value));
+    fact("optimizer." + plain(name), number_text(value));
   fact("loss_scale", number_text(static_cast<double>(m.loss_scale.scale)));
   fact("seed", m.seed);
   fact("data.epoch", m.data.epoch);
@@ -50,10 +73,10 @@ inline int inspect(Strings arguments) {
   fact("metric", m.metric ? number_text(*m.metric) : "none");
   fact("user", boost::json::serialize(m.user));
   for (zero::CheckpointFile const& file : m.files)
-    std::cout << "file\t" << file.name << "\t" << file.bytes << "\n";
+    std::cout << "file\t" << plain(file.name) << "\t" << file.bytes << "\n";
   for (zero::CheckpointUnit const& unit : m.units) {
     for (zero::CheckpointTensor const& t : unit.tensors) {
-      std::cout << "tensor\t" << t.name << "\t" << shape_text(t.shape) << "\t"
+      std::cout << "tensor\t" << plain(t.name) << "\t" << shape_text(t.shape) << "\t"
                 << (t.trainable ? "trained" : "frozen") << "\n";
     }
   }
@@ -119,7 +142,7 @@ inline int diff(Strings arguments) {
                                                   zero::find_checkpoint(line.folder(1)),
                                                   zero::PosixFiles::of_system(), bar.progress());
   for (zero::CheckpointDifference const& d : differences)
-    std::cout << d.what << "\t" << d.left << "\t" << d.right << "\n";
+    std::cout << plain(d.what) << "\t" << plain(d.left) << "\t" << plain(d.right) << "\n";
   return differences.empty() ? 0 : 1;
 }
 

@@ -49,8 +49,10 @@ int run(std::span<char const* const> arguments) {
 
 int main(int count, char** arguments) {
   try {
-    return zero_checkpoint::run(
-        {arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+    int const code =
+        zero_checkpoint::run({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+    zero_checkpoint::require_output();
+    return code;
   } catch (std::exception const& e) {
     std::cerr << e.what() << "\n";
   }

@@ -8,14 +8,21 @@
 
 #include <atomic>
 #include <memory>
-#include <thread>
 
 namespace zero {
 
-/// At most one save at a time of one trainer's ranks. Every rank has its own and calls the same
-/// members in the same order. A save that was begun and never waited for is abandoned with this
-/// object, and the next save takes its leftovers away. Host memory: as much as the largest file of
-/// this rank so far, until the object ends.
+/// At most one save at a time into a folder: until this one is completed, any other save there is
+/// refused. Every rank has its own and calls the same members in the same order. A save that was
+/// begun and never waited for is abandoned with this object, and the next save takes its leftovers
+/// away. Host memory: as much as the largest file of this rank so far, until the object ends.
+///
+///     zero::BackgroundSave saving;
+///     saving.prepare(trainer);
+///     ...
+///     if (step % 100 == 0) saving.start(trainer, "run");
+///     saving.poll();
+///     ...
+///     saving.wait();
 class BackgroundSave {
  public:
   BackgroundSave() = default;
@@ -24,6 +31,20 @@ class BackgroundSave {
   /// Waits for this rank's thread.
   ~BackgroundSave() {
     if (thread_.joinable()) thread_.join();
+  }
+
+  /// Takes the host memory that start() fills, so that the first start costs a step no more than
+  /// the copy, as the later ones do: pages that nobody has touched cost several times that. Before
+  /// the first step, or whenever there is time. Waits for the trainer and completes a pending save.
+  /// @param trainer a Trainer
+  /// @throws OutOfMemory, on this rank; as wait() and trainer.decision()
+  template <HasParts T>
+  void prepare(T& trainer) {
+    wait();
+    detail::AccessOf<T> x(trainer);
+    x.synchronize();
+    copy_.reserve(detail::file_bytes_of(x, detail::describe_trainer(x, {})));
+    copy_.touch();
   }
 
   /// Copies what save() would write, waits for nothing else, and returns. One that is still going
@@ -55,7 +76,7 @@ class BackgroundSave {
   /// @throws CheckpointError on every rank, as save
   std::optional<SavedCheckpoint> wait() {
     if (!pending()) return std::nullopt;
-    thread_.join();
+    if (thread_.joinable()) thread_.join();  // none where the copy has failed
     detail::SaveSteps steps = std::move(*steps_);
     steps_.reset();
     return steps.commit(failure_, std::move(manifest_), written_);
@@ -69,6 +90,16 @@ class BackgroundSave {
 
     std::span<std::byte> room() const { return bytes.span().subspan(at(end)); }
     void filled(Index n) { end += n; }
+    void reserve(Index all) {
+      end = 0;
+      if (bytes.size() >= all) return;
+      bytes = {};  // never the two of them
+      bytes = detail::AlignedBytes(all);
+    }
+    /// Makes the system bring every page.
+    void touch() {
+      for (Index i = 0; i < bytes.size(); i += 4096) bytes.data()[i] = std::byte{};
+    }
   };
 
   void start(std::unique_ptr<detail::TrainerAccess> access, std::string const& dir,
@@ -78,30 +109,37 @@ class BackgroundSave {
     x.synchronize();
     manifest_ = detail::describe_trainer(x, options);
     steps_.emplace(detail::ranks_of(x, "background save"), dir, options);
+    std::string failure;
     try {
       steps_->begin(manifest_.step);
+      failure = detail::failure_of([&] { copy(x); });
     } catch (...) {
       steps_.reset();
       throw;
     }
-    failure_ = detail::failure_of([&] {
-      detail::put_file_bytes(x, manifest_, [&](Index bytes) -> Copy& {
-        if (copy_.bytes.size() < bytes) copy_.bytes = detail::AlignedBytes(bytes);
-        copy_.end = 0;
-        return copy_;
-      });
-    });
+    failure_.clear();
     done_ = false;
-    thread_ = std::thread([this, name = detail::rank_file_name(x.rank(), x.world())] {
-      if (failure_.empty()) {
-        failure_ = detail::failure_of([&] {
-          written_ = detail::write_block_file(steps_->files(), steps_->work_folder(), name,
-                                              manifest_.block_bytes,
-                                              copy_.bytes.span().first(at(copy_.end)));
-        });
-      }
-      done_ = true;
+    if (failure.empty()) {
+      std::string const name = detail::rank_file_name(x.rank(), x.world());
+      failure = detail::failure_of([&] {
+        thread_ = detail::start_io_thread("writing '" + name + "'", [this, name] { write(name); });
+      });
+    }
+    if (failure.empty()) return;
+    failure_ = std::move(failure);  // no thread runs
+    done_ = true;
+  }
+  void copy(detail::TrainerAccess& x) {
+    detail::put_file_bytes(x, manifest_, copy_, [&](Index bytes) { copy_.reserve(bytes); });
+  }
+  /// The thread's work.
+  void write(std::string const& name) {
+    failure_ = detail::failure_of([&] {
+      written_ =
+          detail::write_block_file(steps_->files(), steps_->work_folder(), name,
+                                   manifest_.block_bytes, copy_.bytes.span().first(at(copy_.end)));
     });
+    done_ = true;
   }
 
   std::unique_ptr<detail::TrainerAccess> access_;  // of the trainer whose save is pending

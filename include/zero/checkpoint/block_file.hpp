@@ -18,6 +18,8 @@ namespace zero {
 
 /// Bytes of a block whose checksum stands in a manifest.
 inline constexpr Index checkpoint_block_bytes = Index{4} << 20;
+/// The largest that is written and read.
+inline constexpr Index max_checkpoint_block_bytes = Index{1} << 30;
 
 /// What a manifest says of a file.
 struct CheckpointFile {
@@ -52,14 +54,14 @@ inline std::optional<std::uint64_t> hex_value(std::string_view text) {
 /// Opens a file of a checkpoint. @throws CheckpointError where it is missing or has another size
 inline OpenFile open_block_file(Files& files, std::string const& folder,
                                 CheckpointFile const& expected) {
-  OpenFile file = OpenFile::open(files, join_path(folder, expected.name));
-  Index const bytes = files.size(file.path());
-  check_file(bytes, "asking for the size of", file.path());
+  std::string const path = join_path(folder, expected.name);
+  Index const bytes = files.size(path);  // first: opening what is no file, such as a pipe, may wait
+  check_file(bytes, "asking for the size of", path);
   if (bytes != expected.bytes) {
-    throw CheckpointError("checkpoint: '" + file.path() + "' has " + std::to_string(bytes) +
+    throw CheckpointError("checkpoint: '" + path + "' has " + std::to_string(bytes) +
                           " bytes; expected " + std::to_string(expected.bytes));
   }
-  return file;
+  return OpenFile::open(files, path);
 }
 
 /// @param bytes of the block, as they were read

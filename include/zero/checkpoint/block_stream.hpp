@@ -6,11 +6,11 @@
 
 #include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/block_file.hpp>
+#include <zero/checkpoint/io_thread.hpp>
 
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 namespace zero::detail {
 
@@ -33,18 +33,31 @@ class BlockStream {
         block_bytes_(block_bytes),
         blocks_(std::move(blocks)),
         once_(use != BlockUse::again),
-        stride_(round_up(std::min(block_bytes, expected.bytes), Index{4096})),
+        stride_(place_bytes(expected, block_bytes)),
         depth_(use == BlockUse::kept ? blocks_.size() : std::min<std::size_t>(blocks_.size(), 4)),
         memory_(static_cast<Index>(depth_) * stride_),
         there_(blocks_.size()) {
     for (std::size_t t = 0; t < std::clamp<std::size_t>(blocks_.size(), 1, num_threads); ++t)
       files_.push_back(open_block_file(files, folder, expected));
     if (blocks_.size() < 2) return;
-    for (OpenFile& file : files_) threads_.emplace_back([this, &file] { read_blocks(file); });
+    try {
+      for (OpenFile& file : files_) {
+        threads_.push_back(
+            start_io_thread("reading '" + file.path() + "'", [this, &file] { read_blocks(file); }));
+      }
+    } catch (...) {  // the first one is there and the second is not
+      end_threads();
+      throw;
+    }
   }
   BlockStream(BlockStream const&) = delete;
   BlockStream& operator=(BlockStream const&) = delete;
   ~BlockStream() { end_threads(); }
+
+  /// Memory that a block takes: whole pages, as a disk wants them.
+  static Index place_bytes(CheckpointFile const& file, Index block_bytes) {
+    return round_up(std::min(block_bytes, file.bytes), Index{4096});
+  }
 
   Index bytes_read() const { return bytes_read_; }  ///< of blocks that were asked for
   /// The bytes of the i-th of the blocks, verified when it is asked for first. Unless all

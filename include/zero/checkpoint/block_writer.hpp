@@ -5,12 +5,12 @@
 
 #include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/block_file.hpp>
+#include <zero/checkpoint/io_thread.hpp>
 
 #include <array>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 namespace zero::detail {
 
@@ -79,8 +79,10 @@ class BlockWriter {
     filled_ = 0;
     std::unique_lock lock(mutex_);
     on_its_way_[handed_++ % num_blocks] = true;
-    if (threads_.size() < num_threads && threads_.size() < handed_)
-      threads_.emplace_back([this] { write_blocks(); });
+    if (threads_.size() < num_threads && threads_.size() < handed_) {
+      threads_.push_back(
+          start_io_thread("writing '" + file_.path() + "'", [this] { write_blocks(); }));
+    }
     changed_.notify_all();
     changed_.wait(lock, [&] { return failure_ || !on_its_way_[handed_ % num_blocks]; });
     if (failure_) std::rethrow_exception(failure_);

@@ -80,18 +80,21 @@ class Ranks {
       result.emplace_back(reinterpret_cast<char const*>(words.data() + 1), words[0]);
     return result;
   }
-  /// @throws CheckpointError on every rank, with the text of the first one that has failed
+  /// @throws E on every rank, with the text of the first one that has failed
+  template <class E = CheckpointError>
   void require_all(std::string const& failure) const {
     std::vector<std::string> const all = texts(failure);
     for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r].empty()) continue;
-      throw CheckpointError(world_ == 1 ? all[r] : "rank " + std::to_string(r) + ": " + all[r]);
+      if (!all[r].empty())
+        throw E(world_ == 1 ? all[r] : "rank " + std::to_string(r) + ": " + all[r]);
     }
   }
   /// @param text that all ranks must have alike
   /// @param what differs where they do not: "different checkpoints in 'runs'"
   void require_same(std::string_view text, std::string const& what) const {
-    std::uint64_t const mine = XXH3_64bits(text.data(), text.size());
+    require_same(XXH3_64bits(text.data(), text.size()), what);
+  }
+  void require_same(std::uint64_t mine, std::string const& what) const {
     for (auto const& other : gather_(std::span(&mine, 1))) {
       if (other[0] != mine) throw CheckpointError("checkpoint: the ranks found " + what);
     }

@@ -83,7 +83,9 @@ inline std::string type_of_kind(SliceReader const& reader, std::string_view kind
 inline std::string write_slices(std::string const& dir, Manifest manifest,
                                 std::vector<std::vector<StoredSlice>> ranks, SliceReader& reader,
                                 Files& files, CheckpointProgress const& progress) {
+  auto const turn = take_folder(files, dir);
   std::string const name = begin_checkpoint(files, dir, manifest.step);
+  WorkFolder work(files, work_folder(dir, name));
   manifest.files.clear();
   manifest.world = std::ssize(ranks);
   Index total = 0;
@@ -94,8 +96,8 @@ inline std::string write_slices(std::string const& dir, Manifest manifest,
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     Index file_bytes = 0;
     std::string const header = write_rank_header(ranks[r], file_bytes);
-    BlockWriter writer(files, work_folder(dir, name),
-                       rank_file_name(static_cast<Index>(r), manifest.world), manifest.block_bytes);
+    BlockWriter writer(files, work.path(), rank_file_name(static_cast<Index>(r), manifest.world),
+                       manifest.block_bytes);
     writer.append(std::as_bytes(std::span(header)));
     for (StoredSlice const& slice : ranks[r]) {
       read_in_order(reader, slice.kind, slice.tensor, slice.first, slice.elements,
@@ -108,6 +110,7 @@ inline std::string write_slices(std::string const& dir, Manifest manifest,
     manifest.files.push_back(writer.finish());
   }
   publish_checkpoint(files, dir, name, manifest);
+  work.keep();
   name_latest(files, dir, name);
   return join_path(dir, name);
 }
@@ -124,9 +127,11 @@ inline std::vector<FoundCheckpoint> find_checkpoints(std::string const& dir,
   if (all[0].folder == dir) return all;
   for (detail::CheckpointName const& name : detail::checkpoint_names(files, dir)) {
     std::string const folder = detail::join_path(dir, name.text());
+    auto const has = [&](std::string_view file) {
+      return detail::is_there(files, detail::join_path(folder, std::string(file)));
+    };
     bool const model =
-        files.size(detail::join_path(folder, std::string(detail::model_file))) >= 0 ||
-        files.size(detail::join_path(folder, std::string(detail::model_index))) >= 0;
+        !has(detail::manifest_name) && (has(detail::model_file) || has(detail::model_index));
     if (folder != all[0].folder && !model) all.push_back(find_checkpoint(folder, files));
   }
   return all;
@@ -216,7 +221,7 @@ inline std::string import_checkpoint(std::string const& dir, std::string const& 
   manifest.precision = "fp32";
   manifest.units = model.found.manifest.units;
   std::string const config = detail::join_path(dir, "config.json");
-  if (files.size(config) >= 0)
+  if (detail::is_there(files, config))
     manifest.model_config = detail::read_text(files, config, Index{1} << 24);
   std::vector<std::vector<StoredSlice>> ranks(1);
   for (auto const& file : model.slices) {

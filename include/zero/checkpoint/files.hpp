@@ -68,7 +68,7 @@ class Files {
   virtual int make_folder(std::string const& path) = 0;
   /// Takes an empty folder away.
   virtual int remove_folder(std::string const& path) = 0;
-  /// Bytes of a file.
+  /// Bytes of a file; -EISDIR of a folder.
   virtual Index size(std::string const& path) = 0;
   /// The names in a folder, in any order.
   virtual int list(std::string const& path, std::vector<std::string>& names) = 0;
@@ -108,18 +108,24 @@ class PosixFiles final : public Files {
   Index size(std::string const& path) override {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) return -errno;
-    return S_ISREG(status.st_mode) ? Index{status.st_size} : Index{-EISDIR};
+    if (S_ISREG(status.st_mode)) return status.st_size;
+    return S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL;  // a pipe has no size, and is not opened
   }
   int list(std::string const& path, std::vector<std::string>& names) override {
     DIR* const folder = ::opendir(path.c_str());
     if (folder == nullptr) return -errno;
     names.clear();
-    errno = 0;
-    while (dirent const* const entry = ::readdir(folder)) {
+    int failed = 0;
+    while (true) {
+      errno = 0;  // readdir alone may set it: its end and its failure differ by nothing else
+      dirent const* const entry = ::readdir(folder);
+      if (entry == nullptr) {
+        failed = errno;
+        break;
+      }
       std::string_view const name = entry->d_name;
       if (name != "." && name != "..") names.emplace_back(name);
     }
-    int const failed = errno;
     ::closedir(folder);
     return -failed;
   }
@@ -167,6 +173,24 @@ inline void check_file(Index status, std::string const& call, std::string const&
 
 inline std::string join_path(std::string const& folder, std::string const& name) {
   return folder.empty() || folder.back() == '/' ? folder + name : folder + "/" + name;
+}
+inline std::string without_end_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+/// The folder that holds the last name of a path without slashes at its end: "." of "run", "/" of
+/// "/run".
+inline std::string folder_above(std::string const& path) {
+  std::size_t const slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : without_end_slashes(path.substr(0, slash));
+}
+/// Whether a file is there. @throws FileError where the system cannot say
+inline bool is_there(Files& files, std::string const& path) {
+  Index const bytes = files.size(path);
+  if (bytes == -ENOENT || bytes == -ENOTDIR) return false;
+  check_file(bytes, "asking for the size of", path);
+  return true;
 }
 /// A name that stays in its folder.
 inline bool is_plain_name(std::string_view name) {

@@ -7,6 +7,9 @@
 #include <zero/checkpoint/manifest.hpp>
 
 #include <charconv>
+#include <memory>
+#include <mutex>
+#include <set>
 
 namespace zero {
 
@@ -93,9 +96,30 @@ inline std::string work_folder(std::string const& dir, std::string const& name) 
   return join_path(dir, ".saving-" + name);
 }
 
+/// The right to write a checkpoint into a folder, which one save of a process has at a time: what
+/// another one writes there would be taken for leftovers. Ends with the result.
+/// @throws CheckpointError where a save of this process is not over there
+inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
+  static std::mutex mutex;
+  static std::set<std::pair<Files*, std::string>> taken;
+  std::pair<Files*, std::string> const place{&files, without_end_slashes(dir)};
+  std::lock_guard const lock(mutex);
+  if (!taken.insert(place).second) {
+    throw CheckpointError("checkpoint: '" + dir +
+                          "': a save in the background is not over there; wait() for it before "
+                          "another one begins");
+  }
+  return {&taken, [place](void*) {
+            std::lock_guard const ends(mutex);
+            taken.erase(place);
+          }};
+}
+
 /// Makes the folder in which a checkpoint of this step is written. @return its name to be
 inline std::string begin_checkpoint(Files& files, std::string const& dir, Index step) {
   make_folders(files, dir);
+  // The first one, after which the folder's own name lasts.
+  if (!is_there(files, join_path(dir, std::string(latest_name)))) sync_names_above(files, dir);
   remove_leftovers(files, dir);
   CheckpointName name{step, 0};
   for (CheckpointName const& there : checkpoint_names(files, dir)) {
@@ -136,18 +160,6 @@ inline std::vector<std::string> beyond_limit(std::vector<CheckpointName> const& 
     --over;
   }
   return result;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-/// Whether a file is there. @throws FileError where the system cannot say
-inline bool is_there(Files& files, std::string const& path) {
-  Index const bytes = files.size(path);
-  if (bytes == -ENOENT || bytes == -ENOTDIR) return false;
-  check_file(bytes, "asking for the size of", path);
-  return true;
 }
 
 }  // namespace detail

@@ -106,13 +106,22 @@ inline std::vector<float> gather_from(TrainerAccess& x, std::string_view name,
 inline void assign_to(TrainerAccess& x, std::string_view name, std::span<float const> values,
                       std::string_view what) {
   x.synchronize();
-  FoundTensor const tensor = find_tensor(x, name);
-  NumberOf const number = find_number(x, tensor, what);
-  if (std::ssize(values) != tensor.placed.elements) {
-    throw InvalidArgument("checkpoint: assign: " + std::to_string(values.size()) +
-                          " values for tensor '" + std::string(name) + "'; expected " +
-                          std::to_string(tensor.placed.elements));
-  }
+  Ranks const ranks = ranks_of(x, "assign");
+  FoundTensor tensor;
+  NumberOf number;
+  ranks.require_all<InvalidArgument>(failure_of([&] {
+    tensor = find_tensor(x, name);
+    number = find_number(x, tensor, what);
+    if (std::ssize(values) != tensor.placed.elements) {
+      throw InvalidArgument("checkpoint: assign: " + std::to_string(values.size()) +
+                            " values for tensor '" + std::string(name) + "'; expected " +
+                            std::to_string(tensor.placed.elements));
+    }
+  }));
+  std::string const asked = std::string(what) + " of tensor '" + std::string(name) + "'";
+  ranks.require_same(XXH3_64bits_withSeed(values.data(), values.size_bytes(),
+                                          XXH3_64bits(asked.data(), asked.size())),
+                     "different values to assign to the " + asked);
   Decision const decision = x.decision();
   x.guarded([&] {
     auto const [kept, count] = x.kept(tensor.unit, tensor.placed.trainable);
@@ -148,8 +157,9 @@ std::vector<float> gather(T& trainer, std::string_view name, std::string_view wh
 /// OptimizerState::update would see. Waits.
 /// @param trainer, name, what as gather
 /// @param values as many as the tensor has elements
-/// @throws InvalidArgument for another name or number of values
-/// Communication: of weights, one publication as after an update.
+/// @throws InvalidArgument on every rank for another name or number of values; CheckpointError
+/// where ranks bring different ones Communication: exchanges of words; of weights, one publication
+/// as after an update.
 template <HasParts T>
 void assign(T& trainer, std::string_view name, std::span<float const> values,
             std::string_view what = "weight") {

@@ -16,7 +16,7 @@ struct KeeperOptions {
   std::string output_dir{};
   /// Steps between evaluations, at least 1; unset: the loop asks itself.
   std::optional<Index> eval_steps{};
-  /// Checkpoints that stay, besides the best; unset: all.
+  /// Checkpoints that stay, besides the best, at least 1; unset: all.
   std::optional<Index> save_total_limit{};
   /// Write models without the optimizer's state: no run goes on from them.
   bool save_only_model = false;
@@ -58,6 +58,11 @@ class CheckpointKeeper {
     if (options_.eval_steps && *options_.eval_steps < 1) {
       throw InvalidArgument("KeeperOptions::eval_steps: found " +
                             std::to_string(*options_.eval_steps) + "; expected at least 1 step");
+    }
+    if (options_.save_total_limit && *options_.save_total_limit < 1) {
+      throw InvalidArgument("KeeperOptions::save_total_limit: found " +
+                            std::to_string(*options_.save_total_limit) +
+                            "; expected at least 1 checkpoint");
     }
     options_.model.files = options_.files;
   }
@@ -121,10 +126,11 @@ class CheckpointKeeper {
  private:
   std::vector<std::string> keep(detail::TrainerAccess& x, Metrics const& metrics, DataPosition data,
                                 boost::json::object const& user) {
-    double const metric = metric_in(metrics);
+    detail::Ranks const ranks = detail::ranks_of(x, "keep a checkpoint");
+    double metric = 0;
+    ranks.require_all<InvalidArgument>(detail::failure_of([&] { metric = metric_in(metrics); }));
     bool const better =
         !best_metric_ || (greater_is_better() ? metric > *best_metric_ : metric < *best_metric_);
-    detail::Ranks const ranks = detail::ranks_of(x, "keep a checkpoint");
     ranks.require_same(std::to_string(std::bit_cast<std::uint64_t>(metric)), "different metrics");
     std::vector<std::string> warnings;
     std::string name;
@@ -174,18 +180,23 @@ class CheckpointKeeper {
   std::string keep_model(detail::TrainerAccess& x, detail::Ranks const& ranks,
                          std::vector<std::string>& warnings) {
     std::string made;
-    std::string const failure = detail::failure_of([&] {
-      if (ranks.rank() == 0)
-        made = detail::begin_checkpoint(files(), options_.output_dir, x.step());
+    std::shared_ptr<void> turn;  // rank 0's, as the folder is
+    std::optional<detail::WorkFolder> work;
+    ranks.together([&] {
+      if (ranks.rank() != 0) return;
+      turn = detail::take_folder(files(), options_.output_dir);
+      made = detail::begin_checkpoint(files(), options_.output_dir, x.step());
+      work.emplace(files(), detail::work_folder(options_.output_dir, made));
     });
-    ranks.require_all(failure);
     std::string const name = ranks.texts(made)[0];
     SavedModel const saved =
         detail::save_model_from(x, detail::work_folder(options_.output_dir, name), options_.model);
     if (!warned_) warnings = saved.warnings;
     warned_ = true;
     ranks.together([&] {
-      if (ranks.rank() == 0) detail::name_checkpoint(files(), options_.output_dir, name);
+      if (ranks.rank() != 0) return;
+      detail::name_checkpoint(files(), options_.output_dir, name);
+      work->keep();
     });
     return name;
   }

@@ -234,6 +234,8 @@ inline LoadedCheckpoint load_into(
     reader->verify(options.staging_bytes);
   });
   ranks.require_same(manifest_text(found.manifest), "different checkpoints in '" + dir + "'");
+  ranks.require_same(std::to_string(static_cast<int>(options.parts)) + (options.strict ? "s" : "n"),
+                     "different LoadOptions::parts or strict");
   // From here on a failure leaves the trainer between two states, and ends it on every rank.
   x.guarded([&] {
     if (options.parts != LoadedParts::everything || !plan->differences().empty()) x.clear_states();

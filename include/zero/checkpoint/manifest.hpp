@@ -279,7 +279,7 @@ inline Manifest read_manifest(std::string_view text, std::string const& where) {
   m.model_config = all.text("model_config");
   for (boost::json::value const& unit : all.array("units"))
     m.units.push_back(detail::unit_from(unit, all));
-  m.block_bytes = all.count("block_bytes", 1, Index{1} << 30);
+  m.block_bytes = all.count("block_bytes", 1, max_checkpoint_block_bytes);
   for (boost::json::value const& file : all.array("files"))
     m.files.push_back(detail::file_from(file, all, m.block_bytes));
   detail::check(m, all);

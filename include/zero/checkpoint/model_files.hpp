@@ -7,6 +7,8 @@
 #include <zero/checkpoint/block_writer.hpp>
 #include <zero/checkpoint/slice_reader.hpp>
 
+#include <cmath>
+
 namespace zero {
 
 /// What the model calls a tensor of a file; an empty text: it is none of the model's.
@@ -25,12 +27,12 @@ struct ModelFolder {
 
 inline ModelFolder find_model_files(Files& files, std::string const& dir) {
   ModelFolder folder;
-  if (files.size(join_path(dir, std::string(model_file))) >= 0) {
+  if (is_there(files, join_path(dir, std::string(model_file)))) {
     folder.names.emplace_back(model_file);
     return folder;
   }
   std::string const path = join_path(dir, std::string(model_index));
-  if (files.size(path) < 0) {
+  if (!is_there(files, path)) {
     throw CheckpointError("checkpoint: '" + dir + "' has neither " + std::string(model_file) +
                           " nor " + std::string(model_index));
   }
@@ -100,7 +102,9 @@ inline ModelCheckpoint read_model_folder(Files& files, std::string const& dir,
 }
 
 /// Writes whole tensors, in order, into as many files as their sizes ask for. What is there under
-/// these names is replaced, each file in one step, the index last.
+/// these names is replaced, each file in one step, the index last; of a model that was there before
+/// nothing stays by which it would be read instead, and shards of two models never stand under one
+/// index. One that is not finished leaves no files of its own.
 class ModelWriter {
  public:
   /// @param tensors in the order in which their values will come
@@ -123,10 +127,24 @@ class ModelWriter {
     if (shards_.empty()) shards_.emplace_back();
     make_folders(files_, dir_);
   }
+  ModelWriter(ModelWriter const&) = delete;
+  ModelWriter& operator=(ModelWriter const&) = delete;
+  ~ModelWriter() {
+    writer_.reset();
+    for (std::size_t s = renamed_; s < opened_; ++s) {
+      try {
+        files_.remove(made(name_of(s)));
+      } catch (...) {  // the next one that writes here takes it away
+      }
+    }
+  }
 
   /// The next values of the tensors, in order, any number at once, but of one tensor.
+  /// @throws CheckpointError for a number that is finite, and beyond what the type holds
   void append(std::span<float const> values) {
     from_floats(type_, values, bytes_);
+    if (type_ == "F16") require_finite(values);
+    appended_ += std::ssize(values);
     std::span<std::byte const> rest = bytes_;
     while (!rest.empty()) {
       if (!writer_) open();
@@ -151,12 +169,16 @@ class ModelWriter {
         throw CheckpointError("checkpoint: '" + dir_ + "': the model ended too early");
       close();
     }
-    for (std::string const& name : names_) {
-      std::string const made = join_path(dir_, "." + name + ".saving");
-      check_file(files_.rename(made, join_path(dir_, name)), "renaming", made);
+    bool const indexed = shards_.size() > 1;
+    // An index names shards that are now replaced one after the other.
+    if (indexed) remove(model_index);
+    for (; renamed_ < opened_; ++renamed_) {
+      std::string const from = made(name_of(renamed_));
+      check_file(files_.rename(from, join_path(dir_, name_of(renamed_))), "renaming", from);
     }
     if (!config.empty()) replace(std::string("config.json"), config);
-    if (shards_.size() > 1) {
+    sync_folder(files_, dir_);
+    if (indexed) {
       boost::json::object map;
       for (std::size_t s = 0; s < shards_.size(); ++s) {
         for (SafetensorsEntry const& entry : shards_[s].entries) map[entry.name] = names_[s];
@@ -165,8 +187,10 @@ class ModelWriter {
               exact_json(boost::json::object{{"metadata", {{"total_size", total_bytes_}}},
                                              {"weight_map", map}}) +
                   "\n");
+      remove(model_file);  // which would be read, and not the index
+    } else {
+      remove(model_index);
     }
-    sync_folder(files_, dir_);
     return names_;
   }
 
@@ -183,9 +207,9 @@ class ModelWriter {
     SafetensorsHeader& header = shards_[current_];
     header.metadata["format"] = "pt";  // what transformers asks for
     std::string const text = write_safetensors_header(header);
-    std::string const made = "." + name_of(current_) + ".saving";
-    files_.remove(join_path(dir_, made));  // left by one that was killed
-    writer_.emplace(files_, dir_, made, checkpoint_block_bytes);
+    files_.remove(made(name_of(current_)));  // left by one that was killed
+    opened_ = current_ + 1;
+    writer_.emplace(files_, dir_, "." + name_of(current_) + ".saving", checkpoint_block_bytes);
     writer_->append(std::as_bytes(std::span(text)));
     written_ = std::ssize(text);
   }
@@ -193,6 +217,36 @@ class ModelWriter {
     writer_->finish();
     writer_.reset();
     names_.push_back(name_of(current_++));
+  }
+  /// Where a file is written before it has its name.
+  std::string made(std::string const& name) const {
+    return join_path(dir_, "." + name + ".saving");
+  }
+  /// Takes a file away that an earlier model has left; it need not be there.
+  void remove(std::string_view name) {
+    std::string const path = join_path(dir_, std::string(name));
+    int const removed = files_.remove(path);
+    if (removed == -ENOENT) return;
+    check_file(removed, "removing", path);
+    sync_folder(files_, dir_);
+  }
+  void require_finite(std::span<float const> values) const {
+    auto const bad = std::ranges::find_if(values, [](float x) {
+      return std::isfinite(x) && !std::isfinite(static_cast<float>(fp16(x)));
+    });
+    if (bad == values.end()) return;
+    Index element = appended_ + (bad - values.begin());
+    for (SafetensorsHeader const& shard : shards_) {
+      for (SafetensorsEntry const& entry : shard.entries) {
+        Index const elements = *elements_of(entry.shape);
+        if (element < elements) {
+          throw CheckpointError("checkpoint: '" + dir_ + "': element " + std::to_string(element) +
+                                " of tensor '" + entry.name + "' is " + std::to_string(*bad) +
+                                "; F16 holds at most 65504, take BF16 or F32");
+        }
+        element -= elements;
+      }
+    }
   }
   void replace(std::string const& name, std::string const& text) {
     replace_text(files_, dir_, name, text);
@@ -204,8 +258,11 @@ class ModelWriter {
   std::string type_;
   std::vector<SafetensorsHeader> shards_;
   Index total_bytes_ = 0;
-  std::size_t current_ = 0;
-  Index written_ = 0;
+  std::size_t current_ = 0;  // shard that is written
+  std::size_t opened_ = 0;   // shards that have a file
+  std::size_t renamed_ = 0;  // of them under their names
+  Index written_ = 0;        // bytes of the current one
+  Index appended_ = 0;       // elements of all
   std::optional<BlockWriter> writer_;
   std::vector<std::byte> bytes_;
   std::vector<std::string> names_;

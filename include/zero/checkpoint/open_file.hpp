@@ -97,18 +97,32 @@ inline void sync_folder(Files& files, std::string const& path) {
 }
 
 /// The folder and those above it that are missing; each that is made is synced into the one above.
-inline void make_folders(Files& files, std::string const& path) {
-  int const made = files.make_folder(path);
-  if (made == -EEXIST) return;
-  std::size_t const slash = path.find_last_of('/');
-  bool const has_above = slash != std::string::npos && slash > 0;
-  if (made == -ENOENT && has_above) {
-    make_folders(files, path.substr(0, slash));
-    check_file(files.make_folder(path), "making the folder", path);
-  } else {
-    check_file(made, "making the folder", path);
+inline void make_folders(Files& files, std::string const& folder) {
+  std::string const path = without_end_slashes(folder);
+  int made = files.make_folder(path);
+  if (made == -ENOENT && path.find('/') != std::string::npos) {
+    make_folders(files, folder_above(path));
+    made = files.make_folder(path);
   }
-  sync_folder(files, has_above ? path.substr(0, slash) : slash == 0 ? "/" : ".");
+  if (made == -EEXIST) return;
+  check_file(made, "making the folder", path);
+  sync_folder(files, folder_above(path));
+}
+
+/// Brings the name of a folder that was there, and those of the folders above it, to where they
+/// last: whoever made them may have been killed before. Ends at a folder that this process may not
+/// read, in which somebody else has made the name, or whose file system does not sync folders.
+inline void sync_names_above(Files& files, std::string const& folder) {
+  std::string path = without_end_slashes(folder);
+  while (path != "." && path != ".." && path != "/") {
+    path = folder_above(path);
+    try {
+      sync_folder(files, path);
+    } catch (FileError const& e) {
+      if (e.code() != EACCES && e.code() != EINVAL && e.code() != EROFS) throw;
+      return;
+    }
+  }
 }
 
 /// A folder and the files in it; folders inside are not expected.
@@ -119,6 +133,29 @@ inline void remove_folder_of_files(Files& files, std::string const& path) {
     check_file(files.remove(join_path(path, name)), "removing", join_path(path, name));
   check_file(files.remove_folder(path), "removing the folder", path);
 }
+
+/// A folder of files that is taken away with this object, unless it is to be kept.
+class WorkFolder {
+ public:
+  /// @param path of a folder that is there
+  WorkFolder(Files& files, std::string path) : files_(files), path_(std::move(path)) {}
+  WorkFolder(WorkFolder const&) = delete;
+  WorkFolder& operator=(WorkFolder const&) = delete;
+  ~WorkFolder() {
+    if (kept_) return;
+    try {
+      remove_folder_of_files(files_, path_);
+    } catch (...) {  // the next save takes it away, and what has failed is thrown
+    }
+  }
+  std::string const& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  Files& files_;
+  std::string path_;
+  bool kept_ = false;
+};
 
 /// A whole small file. @throws CheckpointError beyond `most` bytes
 inline std::string read_text(Files& files, std::string const& path, Index most) {

@@ -214,6 +214,10 @@ inline std::string write_safetensors_header(SafetensorsHeader& header) {
     std::optional<Index> const elements = detail::elements_of(entry.shape);
     if (type == nullptr || !elements)
       throw CheckpointError("checkpoint: tensor '" + entry.name + "' cannot be stored");
+    if (entry.name == "__metadata__" || object.contains(entry.name)) {
+      throw CheckpointError("checkpoint: tensor '" + entry.name +
+                            "' cannot be stored: another member of the header has its name");
+    }
     entry.begin = end;
     entry.bytes = *elements * type->bytes;
     end += entry.bytes;

@@ -17,7 +17,7 @@ struct SaveOptions {
   std::optional<double> metric{};              ///< a number that this checkpoint is judged by
   std::optional<Index> save_total_limit{};     ///< checkpoints that stay, at least 1; unset: all
   std::vector<std::string> kept{};             ///< names that are never removed, such as the best
-  Index block_bytes = checkpoint_block_bytes;  ///< of a checksum
+  Index block_bytes = checkpoint_block_bytes;  ///< of a checksum, from 1 to 2^30
   Files* files = nullptr;                      ///< null: the system's; outlives the call
 };
 
@@ -82,15 +82,25 @@ inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& 
   return slices;
 }
 
+/// Bytes of this rank's file.
+inline Index file_bytes_of(TrainerAccess& x, Manifest const& manifest) {
+  std::vector<StoredSlice> slices =
+      slices_of_rank(manifest, x.layout(), x.rank(), x.state_type(), x.parameter_type());
+  Index bytes = 0;
+  write_rank_header(slices, bytes);
+  return bytes;
+}
+
 /// Puts the bytes of this rank's file where a sink has room for them, its header first.
-/// @param begin called before with the number of them all; returns the sink, as BlockWriter is one
-template <class Begin>
-void put_file_bytes(TrainerAccess& x, Manifest const& manifest, Begin begin) {
+/// @param sink as BlockWriter is one
+/// @param begin called before with the number of them all
+template <class Sink, class Begin>
+void put_file_bytes(TrainerAccess& x, Manifest const& manifest, Sink& sink, Begin begin) {
   std::vector<StoredSlice> slices =
       slices_of_rank(manifest, x.layout(), x.rank(), x.state_type(), x.parameter_type());
   Index bytes = 0;
   std::string const header = write_rank_header(slices, bytes);
-  auto& sink = begin(bytes);
+  begin(bytes);
   BlockWriter::fill(sink, std::as_bytes(std::span(header)));
   constexpr Index tile = Index{1} << 18;
   std::vector<float> values;
@@ -140,6 +150,11 @@ class SaveSteps {
       throw InvalidArgument("SaveOptions::save_total_limit: found " + std::to_string(*limit_) +
                             "; expected at least 1 checkpoint");
     }
+    if (options.block_bytes < 1 || options.block_bytes > max_checkpoint_block_bytes) {
+      throw InvalidArgument("SaveOptions::block_bytes: found " +
+                            std::to_string(options.block_bytes) + "; expected from 1 to " +
+                            std::to_string(max_checkpoint_block_bytes) + " bytes");
+    }
   }
 
   Ranks const& ranks() const { return ranks_; }
@@ -152,7 +167,9 @@ class SaveSteps {
   void begin(Index step) {
     std::string name;
     std::string const failure = failure_of([&] {
-      if (ranks_.rank() == 0) name = begin_checkpoint(*files_, dir_, step);
+      if (ranks_.rank() != 0) return;
+      turn_ = take_folder(*files_, dir_);
+      name = begin_checkpoint(*files_, dir_, step);
     });
     ranks_.require_all(failure);
     name_ = ranks_.texts(name)[0];
@@ -240,6 +257,7 @@ class SaveSteps {
   std::optional<Index> limit_;
   std::vector<std::string> kept_;
   Files* files_;
+  std::shared_ptr<void> turn_;  // rank 0's
   std::string name_;
   bool named_ = false;  // the checkpoint has its name
 };
@@ -254,7 +272,7 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
   std::string const failure = failure_of([&] {
     BlockWriter writer(steps.files(), steps.work_folder(), rank_file_name(x.rank(), x.world()),
                        manifest.block_bytes);
-    put_file_bytes(x, manifest, [&](Index) -> BlockWriter& { return writer; });
+    put_file_bytes(x, manifest, writer, [](Index) {});
     mine = writer.finish();
   });
   return steps.commit(failure, std::move(manifest), mine);
@@ -273,7 +291,8 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
 /// @return the new checkpoint, and what was removed for the limit
 /// @throws CheckpointError on every rank, naming the first that failed, file, offset and reason:
 /// the checkpoints before are as they were, and `latest` too; where it failed in removing old ones,
-/// the new one is there. InvalidArgument for the limit; as trainer.decision()
+/// the new one is there; where a save in the background into `dir` is not over. InvalidArgument for
+/// the limit and the size of blocks; as trainer.decision()
 /// Communication: exchanges of words alone, some of them for every 60 MiB of a rank's file.
 template <HasParts T>
 SavedCheckpoint save(T& trainer, std::string const& dir, SaveOptions const& options = {}) {

@@ -97,7 +97,9 @@ class SliceReader {
   void verify(Index kept_bytes = 0) {
     Index bytes = 0;
     for (std::size_t f = 0; f < reads_.size(); ++f)
-      bytes += std::ssize(blocks_of(f)) * found_.manifest.block_bytes;
+      bytes +=
+          std::ssize(blocks_of(f)) *
+          detail::BlockStream::place_bytes(found_.manifest.files[f], found_.manifest.block_bytes);
     bool const keeps = bytes <= kept_bytes;
     verified_ = true;
     for (std::size_t f = 0; f < reads_.size(); ++f) {
