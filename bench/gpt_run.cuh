@@ -37,6 +37,8 @@ struct Run {
   int warm_ups;
   bool overlap;
   bool checked;
+  bool copy_engines = false;  ///< gather; over NCCL
+  bool replay = false;
 
   Index tokens() const { return batch * size.context; }
   Index parameters() const {

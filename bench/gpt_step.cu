@@ -42,11 +42,13 @@ double copy_floor(Run const& run) {
 template <int Stage, class Checking, class C>
 double with_library(Run const& run, C communicator) {
   auto& device = communicator.device();
+  if (run.copy_engines) communicator.gather_by_copy_engines();
   zero::Trainer trainer{
       Model(device, run.size, {.batch = run.batch, .recompute = run.recompute}),
       communicator,
       zero::AdamW{.lr = 1e-4f},
-      zero::Options{.clip = Checking::checks ? 1.0f : 0.0f, .overlap = run.overlap},
+      zero::Options{
+          .clip = Checking::checks ? 1.0f : 0.0f, .overlap = run.overlap, .replay = run.replay},
       zero::Sharded<Stage>{},
       Checking{},
       zero::Bf16Mixed{}};
@@ -62,9 +64,10 @@ double with_library(Run const& run, C communicator) {
   });
   double const loss = trainer.mean_loss();
   if (communicator.rank() == 0) {
-    std::string const what = "stage " + std::to_string(Stage) +
-                             (run.overlap ? "" : ", no overlap") +
-                             (run.checked ? "" : ", unchecked");
+    std::string const what =
+        "stage " + std::to_string(Stage) + (run.overlap ? "" : ", no overlap") +
+        (run.checked ? "" : ", unchecked") + (run.copy_engines ? ", engines" : "") +
+        (run.replay ? ", replayed" : "");
     report(run, what.c_str(), ms, communicator.size(),
            static_cast<double>(device.ledger().peak_bytes()), loss);
     std::printf("      (the host enqueues it in %.0f us)\n", enqueue);
@@ -87,8 +90,8 @@ int usage() {
       "bench_gpt_step [SIZE [BATCH [STAGES [RECOMPUTE [STEPS [WARM_UPS [WAY]]]]]]]\n"
       "  SIZE 124m|350m|774m|1.5b (124m), BATCH sequences of 1024 tokens a rank (8), STAGES such\n"
       "  as 03 (0123), RECOMPUTE none|cheap|block (cheap), STEPS (10), WARM_UPS (3), WAY checked|\n"
-      "  unchecked|no-overlap. Under a launcher ranks are its processes, and the model alone is\n"
-      "  not measured.");
+      "  unchecked|no-overlap|copy-engines|replay. Under a launcher ranks are its processes, and\n"
+      "  the model alone is not measured.");
   return 0;
 }
 
@@ -117,7 +120,9 @@ int main(int argc, char** argv) {
                   std::stoi(argument(5, "10")),
                   std::stoi(argument(6, "3")),
                   argument(7, "") != "no-overlap",
-                  argument(7, "") != "unchecked"};
+                  argument(7, "") != "unchecked",
+                  argument(7, "") == "copy-engines",
+                  argument(7, "") == "replay"};
     auto const place = zero::find_place(zero::Environment::of_process());
     bool const alone = !place || place->size == 1;
     double const floor = alone ? copy_floor(run) : 0;

@@ -52,7 +52,7 @@ if [ "$gpus" -gt 1 ]; then
     "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
     if $gpt; then
       for stage in 2 3; do # what runs beside what
-        for way in checked no-overlap unchecked; do
+        for way in checked no-overlap unchecked copy-engines replay; do
           "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_step" 1.5b 4 "$stage" cheap 8 3 "$way" | grep stage
         done
       done
