@@ -17,6 +17,9 @@ set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshad
 # to warn.
 function(zero_test_options target)
   target_compile_options(${target} PRIVATE -UNDEBUG)
+  if(TARGET zero_test_precompiled AND NOT target STREQUAL "zero_test_precompiled")
+    target_precompile_headers(${target} REUSE_FROM zero_test_precompiled)
+  endif()
   if(NOT ZERO_TESTS_LANE STREQUAL "sanitized")
     target_compile_options(${target} PRIVATE -O1 ${zero_warnings}) # -O3 takes half as long again
     set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR ON)
@@ -82,6 +85,14 @@ function(zero_test_folders)
   add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
   zero_test_options(zero_test_main)
   target_link_libraries(zero_test_main PUBLIC doctest::doctest)
+  # What clang reads once instead of two hundred times: a quarter of a sanitizer lane's compile time. Other lanes show that
+  # every file includes what it uses, and g++ gains little by it.
+  if(ZERO_TESTS_LANE STREQUAL "sanitized" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_library(zero_test_precompiled OBJECT ${zero_tests_dir}/cmake/precompiled.cpp)
+    zero_test_options(zero_test_precompiled)
+    target_link_libraries(zero_test_precompiled PRIVATE doctest::doctest)
+    target_precompile_headers(zero_test_precompiled PRIVATE <zero/zero.hpp> <doctest/doctest.h>)
+  endif()
 
   file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${zero_tests_dir} ${zero_tests_dir}/*/*_test.cpp)
   file(GLOB settings CONFIGURE_DEPENDS ${zero_tests_dir}/*/sources.cmake) # a new one configures again
