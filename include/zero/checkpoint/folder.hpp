@@ -109,18 +109,22 @@ inline std::string work_folder(std::string const& dir, std::string const& name) 
 /// another one writes there would be taken for leftovers. Ends with the result.
 /// @throws CheckpointError where a save of this process is not over there
 inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
-  static std::mutex mutex;
-  static std::set<std::pair<Files*, std::string>> taken;
+  struct Taken {
+    std::mutex mutex{};
+    std::set<std::pair<Files*, std::string>> places{};
+  };
+  // Held by each result, which may outlive what is static.
+  static auto const all = std::make_shared<Taken>();
   std::pair<Files*, std::string> const place{&files, without_end_slashes(dir)};
-  std::lock_guard const lock(mutex);
-  if (!taken.insert(place).second) {
+  std::lock_guard const lock(all->mutex);
+  if (!all->places.insert(place).second) {
     throw CheckpointError("checkpoint: '" + dir +
                           "': a save in the background is not over there; wait() for it before "
                           "another one begins");
   }
-  return {&taken, [place](void*) {
-            std::lock_guard const ends(mutex);
-            taken.erase(place);
+  return {all.get(), [taken = all, place](void*) {
+            std::lock_guard const ends(taken->mutex);
+            taken->places.erase(place);
           }};
 }
 
