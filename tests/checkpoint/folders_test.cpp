@@ -226,12 +226,34 @@ TEST_CASE("a damaged checkpoint is verified, with a model in its folder too") {
     trainer.step(1);
     trainer.save("run", {.files = &files});
   });
-  zero::export_checkpoint(zero::find_checkpoint("run/step-00000001", files), "run/step-00000001",
-                          {}, files);
+  files.close(files.create("run/step-00000001/model.safetensors"));
   std::vector<zero::FoundCheckpoint> const all = zero::find_checkpoints("run", files);
   REQUIRE(all.size() == 2);
   CHECK(has(error_of([&] { zero::verify_checkpoint(all[1], files); }),
             "has a file 'model.safetensors' that is not in its manifest"));
+}
+
+TEST_CASE("nothing is written into a checkpoint's own folder, where it would not be found") {
+  MemoryFiles files;
+  std::string const own = "run/step-00000001";
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    trainer.step(0);
+    trainer.save("run", {.files = &files});
+    zero::BackgroundSave background;
+    std::string const because = "'run/step-00000001' is a checkpoint itself";
+    CHECK(has(error_of([&] { trainer.save(own, {.files = &files}); }), because));
+    CHECK(has(error_of([&] { trainer.start(background, own, {.files = &files}); }), because));
+    CHECK(!background.pending());
+    CHECK(has(error_of([&] {
+                trainer.save_model(
+                    own, {.stage3_gather_16bit_weights_on_model_save = true, .files = &files});
+              }),
+              because));
+  });
+  zero::FoundCheckpoint const found = zero::find_checkpoint("run", files);
+  CHECK(has(error_of([&] { zero::reshard_checkpoint(found, own, 2, files); }), own));
+  CHECK(has(error_of([&] { zero::export_checkpoint(found, own, {}, files); }), own));
+  CHECK(error_of([&] { zero::verify_checkpoint(found, files); }).empty());
 }
 
 TEST_CASE("a conversion that fails leaves nothing in its folder") {

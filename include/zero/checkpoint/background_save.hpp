@@ -35,16 +35,21 @@ class BackgroundSave {
 
   /// Takes the host memory that start() fills, so that the first start costs a step no more than
   /// the copy, as the later ones do: pages that nobody has touched cost several times that. Before
-  /// the first step, or whenever there is time. Waits for the trainer and completes a pending save.
+  /// the first step, or whenever there is time. Every rank calls it. Waits for the trainer and
+  /// completes a pending save. Communication: one exchange of words.
   /// @param trainer a Trainer
-  /// @throws OutOfMemory, on this rank; as wait() and trainer.decision()
+  /// @throws CheckpointError on every rank where one has not the memory; as wait() and
+  /// trainer.decision()
   template <HasParts T>
   void prepare(T& trainer) {
     wait();
     detail::AccessOf<T> x(trainer);
     x.synchronize();
-    copy_.reserve(detail::file_bytes_of(x, detail::describe_trainer(x, {})));
-    copy_.touch();
+    Manifest const manifest = detail::describe_trainer(x, {});
+    detail::ranks_of(x, "prepare a background save").together([&] {
+      copy_.reserve(detail::file_bytes_of(x, manifest));
+      copy_.touch();
+    });
   }
 
   /// Copies what save() would write, waits for nothing else, and returns. One that is still going
@@ -93,7 +98,7 @@ class BackgroundSave {
     void reserve(Index all) {
       end = 0;
       if (bytes.size() >= all) return;
-      bytes = {};  // never the two of them
+      bytes = detail::AlignedBytes();  // never the two of them
       bytes = detail::AlignedBytes(all);
     }
     /// Makes the system bring every page.

@@ -91,6 +91,15 @@ inline void remove_leftovers(Files& files, std::string const& folder) {
   }
 }
 
+/// A checkpoint's own folder takes nothing else: it would be foreign there, and what is saved below
+/// it would never be found.
+/// @param expected what should have been named
+inline void require_no_checkpoint(Files& files, std::string const& dir, char const* expected) {
+  if (is_there(files, join_path(dir, std::string(manifest_name)))) {
+    throw CheckpointError("checkpoint: '" + dir + "' is a checkpoint itself; expected " + expected);
+  }
+}
+
 /// Where the files of a checkpoint are written before it has its name.
 inline std::string work_folder(std::string const& dir, std::string const& name) {
   return join_path(dir, ".saving-" + name);
@@ -100,24 +109,29 @@ inline std::string work_folder(std::string const& dir, std::string const& name) 
 /// another one writes there would be taken for leftovers. Ends with the result.
 /// @throws CheckpointError where a save of this process is not over there
 inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
-  static std::mutex mutex;
-  static std::set<std::pair<Files*, std::string>> taken;
+  struct Taken {
+    std::mutex mutex{};
+    std::set<std::pair<Files*, std::string>> places{};
+  };
+  // Held by each result, which may outlive what is static.
+  static auto const all = std::make_shared<Taken>();
   std::pair<Files*, std::string> const place{&files, without_end_slashes(dir)};
-  std::lock_guard const lock(mutex);
-  if (!taken.insert(place).second) {
+  std::lock_guard const lock(all->mutex);
+  if (!all->places.insert(place).second) {
     throw CheckpointError("checkpoint: '" + dir +
                           "': a save in the background is not over there; wait() for it before "
                           "another one begins");
   }
-  return {&taken, [place](void*) {
-            std::lock_guard const ends(mutex);
-            taken.erase(place);
+  return {all.get(), [taken = all, place](void*) {
+            std::lock_guard const ends(taken->mutex);
+            taken->places.erase(place);
           }};
 }
 
 /// Makes the folder in which a checkpoint of this step is written. @return its name to be
 inline std::string begin_checkpoint(Files& files, std::string const& dir, Index step) {
   make_folders(files, dir);
+  require_no_checkpoint(files, dir, "the folder that holds the checkpoints of a run");
   // The first one, after which the folder's own name lasts.
   if (!is_there(files, join_path(dir, std::string(latest_name)))) sync_names_above(files, dir);
   remove_leftovers(files, dir);

@@ -157,9 +157,9 @@ std::vector<float> gather(T& trainer, std::string_view name, std::string_view wh
 /// OptimizerState::update would see. Waits.
 /// @param trainer, name, what as gather
 /// @param values as many as the tensor has elements
-/// @throws InvalidArgument on every rank for another name or number of values; CheckpointError
-/// where ranks bring different ones Communication: exchanges of words; of weights, one publication
-/// as after an update.
+/// @throws InvalidArgument on every rank, for another name or number of values; CheckpointError
+/// where ranks bring different ones
+/// Communication: exchanges of words; of weights, one publication as after an update.
 template <HasParts T>
 void assign(T& trainer, std::string_view name, std::span<float const> values,
             std::string_view what = "weight") {

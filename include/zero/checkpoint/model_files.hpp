@@ -126,6 +126,7 @@ class ModelWriter {
     }
     if (shards_.empty()) shards_.emplace_back();
     make_folders(files_, dir_);
+    require_no_checkpoint(files_, dir_, "a folder for a model");
   }
   ModelWriter(ModelWriter const&) = delete;
   ModelWriter& operator=(ModelWriter const&) = delete;

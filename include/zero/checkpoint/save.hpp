@@ -165,6 +165,8 @@ class SaveSteps {
 
   /// Makes the folder in which files are written.
   void begin(Index step) {
+    // Every rank is here, and the thread of a background save that it has abandoned has ended.
+    ranks_.require_all({});
     std::string name;
     std::string const failure = failure_of([&] {
       if (ranks_.rank() != 0) return;
