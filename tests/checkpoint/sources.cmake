@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+set(options -O0) # it reads and writes more than it computes
 set(sources trainers.cpp)
 set(libraries zero::checkpoint)
 if(TARGET zero-checkpoint)

@@ -19,7 +19,7 @@ case $("$1" --version 2>/dev/null) in
   *clang*) quiet=(-fno-caret-diagnostics -fno-color-diagnostics) ;;
   *) quiet=(-fno-diagnostics-show-caret -fdiagnostics-color=never -fconcepts-diagnostics-depth=10) ;;
 esac
-compile() { LC_ALL=C "${command[@]}" "${quiet[@]}" "$@" -O0 -c -o /dev/null "$file" 2>&1; }
+compile() { LC_ALL=C "${command[@]}" "${quiet[@]}" "$@" -fsyntax-only "$file" 2>&1; }
 command=("$@")
 
 texts=$(sed -n 's|^ *// expected-error: *||p' "$file")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests that run as several processes under the launcher of the MPI that was found.
-zero_header_tests(headers.mpi WITHOUT_CUDA HEADERS ${zero_mpi_headers} LIBRARIES zero::mpi)
+if(NOT ZERO_TESTS_LANE STREQUAL "mpi") # the lane of a second MPI: what its programs include is enough
+  zero_header_tests(headers.mpi WITHOUT_CUDA HEADERS ${zero_mpi_headers} LIBRARIES zero::mpi)
+endif()
 
 set(dir ${zero_tests_dir}/mpi)
 set(ranks_parts mpi_ranks)
