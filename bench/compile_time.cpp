@@ -47,8 +47,8 @@ std::string shell_word(std::string_view text) {
 /// The compiler on a file that includes one header, with further flags.
 std::string command(std::string const& header, std::string_view flags) {
   return shell_word(COMPILE_TIME_COMPILER) + " " COMPILE_TIME_FLAGS " -std=c++20 -I" +
-         shell_word(COMPILE_TIME_INCLUDE) + " " + std::string(flags) + " -include " +
-         shell_word(header) + " -x c++ /dev/null";
+         shell_word(COMPILE_TIME_INCLUDE) + " " COMPILE_TIME_FOLDERS " " + std::string(flags) +
+         " -include " + shell_word(header) + " -x c++ /dev/null";
 }
 
 /// Runs a command and gives each line that it prints to f.
@@ -93,17 +93,28 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+/// Whether a header can be compiled here: what needs a package where that is found, and what needs
+/// nvcc not at all.
+bool compiles(std::string const& header) {
+  constexpr std::array<std::string_view, 4> rooms{"cuda", "mpi", "checkpoint", "config"};
+  constexpr std::array<std::string_view, 2> single{"tier/uring.hpp", "config/accelerate_file.hpp"};
+  std::string const name = header.substr(5);  // behind zero/
+  std::string const room = name.substr(0, name.find_first_of("/."));
+  auto const found = [](std::string_view what) {
+    return std::string(" " COMPILE_TIME_FOUND " ").find(" " + std::string(what) + " ") !=
+           std::string::npos;
+  };
+  if (std::find(single.begin(), single.end(), name) != single.end() && !found(name)) return false;
+  return std::find(rooms.begin(), rooms.end(), room) == rooms.end() || found(room);
+}
+
 std::vector<Header> headers(std::string const& only) {
   std::vector<Header> all;
-  // What needs a package stands in a room of its own and is compiled where that is found.
-  constexpr std::array<std::string_view, 5> rooms{"cuda", "mpi", "torch", "checkpoint", "config"};
   std::filesystem::path const root = COMPILE_TIME_INCLUDE;
   for (auto const& entry : std::filesystem::recursive_directory_iterator(root / "zero")) {
     std::string const name = entry.path().lexically_relative(root).generic_string();
     if (entry.path().extension() != ".hpp" || name.find(only) == std::string::npos) continue;
-    std::string const room = name.substr(5, name.find_first_of("/.", 5) - 5);
-    if (std::find(rooms.begin(), rooms.end(), room) != rooms.end()) continue;
-    if (name != "zero/tier/uring.hpp") all.push_back({name});
+    if (compiles(name)) all.push_back({name});
   }
   std::sort(all.begin(), all.end(),
             [](Header const& a, Header const& b) { return a.name < b.name; });

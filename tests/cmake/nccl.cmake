@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# NCCL::NCCL, beside the CUDA Toolkit or where CMake looks; installed with the package, which needs it as well.
+# NCCL::NCCL, beside the CUDA Toolkit or where CMake looks; no such target where there is none. Installed with the package, which needs it
+# as well.
 if(NOT TARGET NCCL::NCCL)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-  if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
-    message(FATAL_ERROR "zero::cuda needs NCCL, whose nccl.h or libnccl.so is not found (package libnccl-dev)")
+  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    add_library(NCCL::NCCL UNKNOWN IMPORTED)
+    set_target_properties(NCCL::NCCL PROPERTIES
+      IMPORTED_LOCATION ${NCCL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
   endif()
-  add_library(NCCL::NCCL UNKNOWN IMPORTED)
-  set_target_properties(NCCL::NCCL PROPERTIES
-    IMPORTED_LOCATION ${NCCL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
 endif()

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 using zero::at;
@@ -40,6 +41,25 @@ TEST_CASE("what a part throws is thrown to the caller, and the workers go on") {
     workers.run(100'000, [&](Index begin, Index end) { sum += end - begin; });
     CHECK(sum == 100'000);
   }
+}
+
+TEST_CASE("several threads that share workers each have all of their own work done") {
+  zero::HostWorkers workers(3);
+  constexpr Index n = 70'000;
+  constexpr int callers = 3, rounds = 200;
+  std::vector<std::vector<int>> seen(callers, std::vector<int>(at(n), 0));
+  std::vector<std::thread> threads;
+  for (int caller = 0; caller < callers; ++caller) {
+    threads.emplace_back([&, caller] {
+      int* const mine = seen[at(caller)].data();
+      for (int round = 0; round < rounds; ++round)
+        workers.run(n, [=](Index begin, Index end) {
+          for (Index i = begin; i < end; ++i) ++mine[i];
+        });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (auto const& counts : seen) CHECK(counts == std::vector<int>(at(n), rounds));
 }
 
 TEST_CASE("no threads are refused, and a host has none of its own unless it is told") {

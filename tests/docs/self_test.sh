@@ -85,6 +85,12 @@ throw Error(\"another sentence\" +
             std::to_string(1));"
 messages 1 'a message that is not quoted'
 source "$all
+throw Error(\"planted number 7: \" + a + \" with an ending that stands nowhere\");"
+messages 1 'a message of which only a short piece is quoted'
+source "$all
+throw Error(\"LearningRate::planted: argument\", x);"
+messages 0 'a name, which is no sentence'
+source "$all
 // throw Error(\"a comment of a sentence\")"
 messages 0 'a comment'
 exit "$failed"

@@ -77,23 +77,30 @@ std::string small(Folder const& folder) {
          "' --layers 6 --width 16 --heads 2 --context 16 --batch 2 --seed 3 --lr 0.01 --json ";
 }
 
-TEST_CASE("every optimizer trains, to the same bits at stages 0 and 3") {
+TEST_CASE("every optimizer trains, in fp16 too, to the same bits at stages 0 and 3") {
   Folder const folder;
   std::string const model = "--text '" + (folder.path / "text").string() +
                             "' --layers 2 --width 32 --heads 2 --context 16 --batch 4 --ranks 2 "
                             "--steps 60 --json ";
   std::vector<std::string> hashes;
   for (std::string const optimizer : {"adamw", "adam", "lamb", "lion", "adagrad", "sgd"}) {
-    CAPTURE(optimizer);
-    Result const sharded = run(folder, model + "--stage 3 --optimizer " + optimizer);
-    Result const whole = run(folder, model + "--stage 0 --optimizer " + optimizer);
-    REQUIRE(sharded.status == 0);
-    REQUIRE(whole.status == 0);
-    CHECK(sharded.json("parameters_hash") == whole.json("parameters_hash"));
-    // Sixty steps of any of them take off a fifth.
-    CHECK(std::stod(sharded.json("last_loss")) < 0.8 * std::stod(sharded.json("first_loss")));
-    for (std::string const& other : hashes) CHECK(other != sharded.json("parameters_hash"));
-    hashes.push_back(sharded.json("parameters_hash"));
+    for (std::string const precision : {"fp32", "fp16"}) {
+      CAPTURE(optimizer);
+      CAPTURE(precision);
+      std::string const flags =
+          model + "--optimizer " + optimizer + " --precision " + precision + " --stage ";
+      Result const sharded = run(folder, flags + "3");
+      Result const whole = run(folder, flags + "0");
+      REQUIRE(sharded.status == 0);
+      REQUIRE(whole.status == 0);
+      CHECK(sharded.json("parameters_hash") == whole.json("parameters_hash"));
+      // Sixty steps of any of them take off a fifth.
+      CHECK(std::stod(sharded.json("last_loss")) < 0.8 * std::stod(sharded.json("first_loss")));
+      // The first scale, 65536, is more than these gradients bear.
+      CHECK((std::stoi(sharded.json("skipped_steps")) > 0) == (precision == "fp16"));
+      for (std::string const& other : hashes) CHECK(other != sharded.json("parameters_hash"));
+      hashes.push_back(sharded.json("parameters_hash"));
+    }
   }
 }
 

@@ -118,7 +118,7 @@ CPP
   library=zero::uring
 fi
 
-# configures USES: the consumer's project with these lines
+# configures USES [ARGUMENT...]: the consumer's project with these lines, and these arguments of cmake
 configures() {
   cat >"$dir/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)
@@ -131,7 +131,35 @@ if(zero_VERSION)
 endif()
 CMAKE
   rm -rf "$dir/build"
-  cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" >"$dir/log" 2>&1
+  cmake -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" "${@:2}" >"$dir/log" 2>&1
+}
+# misses COMPONENT NEEDS ARGUMENT...: where the arguments hide what the component needs, who requires it is told so, and who does not
+# has the rest of the library
+misses() {
+  local component=$1 why="component $1 of zero needs $2, which was not found" whole=$library
+  shift 2
+  if configures "find_package(zero 0.1 REQUIRED COMPONENTS $component)" "$@"; then
+    echo "component $component is found without what it needs"
+    exit 1
+  fi
+  tr -s ' \n' ' ' <"$dir/log" | grep -qF "$why" || { echo "not said: $why"; cat "$dir/log"; exit 1; }
+  library=zero::zero
+  configures "find_package(zero 0.1 REQUIRED OPTIONAL_COMPONENTS planted $component)
+if(zero_${component}_FOUND OR zero_planted_FOUND OR TARGET zero::$component)
+  message(FATAL_ERROR \"planted or $component is found\")
+endif()" "$@" || { cat "$dir/log"; exit 1; }
+  grep -qF "zero: $why" "$dir/log" || { echo "not said: $why"; cat "$dir/log"; exit 1; }
+  # Another one that is there is found beside it.
+  for other in config uring mpi; do
+    file=$dir/prefix/share/cmake/zero/zero-${other/config/json}-targets.cmake
+    [ -f "$file" ] && [[ $other != "$component" && "$component $other" != "checkpoint config" ]] || continue
+    configures "find_package(zero 0.1 REQUIRED OPTIONAL_COMPONENTS $component $other)
+if(zero_${component}_FOUND OR NOT zero_${other}_FOUND)
+  message(FATAL_ERROR \"expected $other, and not $component\")
+endif()" "$@" || { cat "$dir/log"; exit 1; }
+    break
+  done
+  library=$whole
 }
 case $way in
   find_package)
@@ -144,6 +172,14 @@ case $way in
     done
     grep -q 'this installation of zero has no component planted' "$dir/log" || { cat "$dir/log"; exit 1; }
     ;;
+  find_package_mpi) misses mpi MPI -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON ;;
+  find_package_config) misses config 'Boost.JSON 1.75 or later' -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON ;;
+  find_package_checkpoint)
+    misses checkpoint 'Boost.JSON 1.75 or later' -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON
+    misses checkpoint xxHash -DXXHASH_LIBRARY:STRING=OFF
+    ;;
+  find_package_uring) misses uring liburing -DLIBURING_LIBRARY:STRING=OFF ;;
+  find_package_cuda) misses cuda 'the CUDA Toolkit' -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON ;;
 esac
 configures "$uses" || { cat "$dir/log"; exit 1; }
 cmake --build "$dir/build" >>"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }

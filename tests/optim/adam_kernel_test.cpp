@@ -3,6 +3,8 @@
 #include <zero/core/noise.hpp>
 #include <zero/optim/adam.hpp>
 #include <zero/optim/lamb.hpp>
+#include <zero/optim/momentum.hpp>
+#include <zero/optim/sgd.hpp>
 
 #include <doctest/doctest.h>
 #include <optim/slice.hpp>
@@ -10,6 +12,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -122,6 +127,88 @@ TEST_CASE("the widest set is one that there is, and one that is not is refused")
     if (zero::has(set)) continue;
     CHECK_THROWS_AS(zero::update_adam_range<false>(u, 0, 0, set), zero::InvalidArgument);
   }
+}
+
+namespace {
+
+/// What an update of a whole slice with these segments says, which must leave every bit alone.
+template <class O>
+std::string refusal(O const& optimizer, std::vector<Segment> segments, Index n = 256) {
+  Slice<O> slice(n);
+  slice.weights.assign(at(n), 2.0f);
+  slice.segments = std::move(segments);
+  std::string text;
+  try {
+    slice.update(optimizer, std::vector<float>(at(n), 1.0f), good(1, optimizer));
+  } catch (zero::InvalidArgument const& e) {
+    text = e.what();
+  }
+  CHECK(slice.weights == std::vector<float>(at(n), 2.0f));
+  CHECK(slice.states == std::vector<float>(at(O::num_states * n)));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a border that is no multiple of 64, which kernels would step over, is refused by name") {
+  std::string const expected = "; expected multiples of 64, as a layout's slices and segments have";
+  std::vector<Segment> const ends{{0, 64, 0, 0, 1, 1}, {64, 100, 1, 0, 1, 1}};
+  std::string const at_end = "update: found elements 64 to 100" + expected;
+  CHECK(refusal(zero::AdamW{}, ends) == at_end);
+  CHECK(refusal(zero::Adam{}, ends) == at_end);
+  CHECK(refusal(zero::Sgd{}, ends) == at_end);
+  CHECK(refusal(zero::AdamW{}, {{36, 128, 0, 0, 1, 1}}) ==
+        "update: found elements 36 to 128" + expected);
+  CHECK(refusal(zero::AdamW{}, {{0, 128, 0, 0, 1, 1}}, 100) ==
+        "update: found elements 0 to 100" + expected);
+  // And of whoever calls the kernel, with every set.
+  std::vector<float> rows(256);
+  zero::ElementUpdate<zero::AdamW, float, float> u{
+      {}, {1, 1}, rows.data(), rows.data(), rows.data(), nullptr, 0, 1, {}};
+  for (InstructionSet set : {InstructionSet::plain, InstructionSet::avx2, InstructionSet::avx512}) {
+    std::string const text = "update_adam_range: found elements 0 to 100" + expected;
+    CHECK_THROWS_WITH_AS(zero::update_adam_range<false>(u, 0, 100, set), text.c_str(),
+                         zero::InvalidArgument);
+  }
+}
+
+TEST_CASE("a cycled momentum has the optimizer's kernel, and its bits") {
+  zero::CycledMomentum const cycled(zero::AdamW{.weight_decay = 0.3f},
+                                    zero::Momentum::one_cycle({.up = 3}));
+  using O = std::remove_const_t<decltype(cycled)>;
+  constexpr Index n = 4096;
+  Slice<O, bf16> wide(n), single(n);
+  wide.rounded.resize(at(n));
+  for (Index i = 0; i < n; ++i) wide.weights[at(i)] = number(1, i);
+  single.weights = wide.weights;
+  single.rounded = wide.rounded;
+  std::vector<float> gradients;
+  for (Index i = 0; i < n; ++i) gradients.push_back(number(0, i));
+  for (Index t = 1; t <= 5; ++t) {
+    Decision const decision = good(t, cycled);
+    wide.update(cycled, gradients, decision);
+    auto const one = zero::detail::resolve(single.of(cycled, gradients, decision), decision);
+    auto by_element = one;
+    by_element.segment = single.segments[0];
+    by_element.rate = decision.learning_rate;
+    for (Index i = 0; i < n; ++i) by_element(i);
+  }
+  Index different = 0;
+  for (Index i = 0; i < n; ++i) {
+    different += same(wide.weights[at(i)], single.weights[at(i)]) ? 0 : 1;
+    for (int k = 0; k < 2; ++k) different += same(wide.state(k, i), single.state(k, i)) ? 0 : 1;
+    different +=
+        same(static_cast<float>(wide.rounded[at(i)]), static_cast<float>(single.rounded[at(i)]))
+            ? 0
+            : 1;
+  }
+  CHECK(different == 0);
+  // That it is the kernel shows in what it refuses: element by element any border would do.
+  auto const u = zero::detail::resolve(wide.of(cycled, gradients, good(6, cycled)), {});
+  CHECK_THROWS_WITH_AS(update_range(u, 0, 100),
+                       "update_adam_range: found elements 0 to 100; expected multiples of 64, as a "
+                       "layout's slices and segments have",
+                       zero::InvalidArgument);
 }
 
 TEST_CASE("any number of threads gives the same bits") {

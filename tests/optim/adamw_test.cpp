@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/core/noise.hpp>
-#include <zero/device/host_elementwise.hpp>
 #include <zero/optim/adamw.hpp>
 
 #include <doctest/doctest.h>
+#include <optim/slice.hpp>
 #include <support/adam_table.hpp>
 
 #include <cmath>
@@ -12,47 +12,17 @@
 
 namespace {
 
+using optim_test::good;
 using zero::AdamW;
 using zero::at;
 using zero::bf16;
 using zero::Decision;
-using zero::Host;
 using zero::Index;
-using zero::Segment;
-using zero::View;
 
 AdamW table_adamw() { return {.lr = 1e-2f, .weight_decay = 0.01f}; }
 
-/// The float buffers of one slice, and updates of them as the step makes them.
-struct Slice {
-  std::vector<float> weights;
-  std::vector<float> states;
-  std::vector<bf16> rounded;
-  std::vector<Segment> segments;
-
-  explicit Slice(Index n) : weights(at(n)), states(at(2 * n)), segments{{0, n, 0, 0, 1, 1}} {}
-  Index size() const { return std::ssize(weights); }
-
-  template <class G>
-  void update(AdamW const& optimizer, std::vector<G> const& gradients, Decision decision) {
-    zero::HostStream stream;
-    zero::update(stream, zero::Update<AdamW, G, bf16, Host>{
-                             optimizer, View<G const, Host>(gradients.data(), size()),
-                             View<float, Host>(weights.data(), size()),
-                             View<float, Host>(states.data(), 2 * size()),
-                             View<bf16, Host>(rounded.data(), std::ssize(rounded)),
-                             View<Segment const, Host>(segments.data(), std::ssize(segments)),
-                             View<Decision const, Host>(&decision, 1)});
-  }
-};
-
-Decision good(Index t, AdamW const& optimizer, float factor = 1) {
-  Decision d;
-  d.updates = t;
-  d.factor = factor;
-  d.learning_rate = optimizer.learning_rate(t);
-  return d;
-}
+/// Float weights and states, and parameters of 16 bits where a test makes room for them.
+using Slice = optim_test::Slice<AdamW, bf16>;
 
 TEST_CASE("AdamW follows the double trajectory of the table at every size") {
   double largest = 0;

@@ -25,8 +25,10 @@ float gradient_of(int t, Index i) {
 
 /// Largest distance from the reference, as a part of its bound; above 1: wrong. Two tensors, one of
 /// them with a decay and a rate of its own.
+/// @param factor what multiplies lr in an update, from 1; null: the rate is the optimizer's own
+/// word
 template <class O>
-double part_of_bound(O const& optimizer) {
+double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
   constexpr Index n = 1024;
   Slice<O> slice(n);
   slice.segments = {{0, 640, 0, 0, 1, 1, 0}, {640, n, 1, 0, 0.5f, 0.25f, 1}};
@@ -60,7 +62,10 @@ double part_of_bound(O const& optimizer) {
           largest = std::max(largest, off == 0 ? 0 : off / s[k].error);
         }
       }
-      Bounded rate = Bounded(double{decision.learning_rate}) * Bounded(double{segment.lr_scale});
+      Bounded const scheduled = factor == nullptr
+                                    ? Bounded(double{decision.learning_rate})
+                                    : Bounded::rounded(double{optimizer.lr} * factor(t), 0);
+      Bounded rate = scheduled * Bounded(double{segment.lr_scale});
       if constexpr (zero::HasTrustRatio<O>) {
         double ratio = 1;
         double error = 0;
@@ -84,9 +89,9 @@ double part_of_bound(O const& optimizer) {
 }
 
 template <class O>
-void check(std::string const& name, O const& optimizer) {
+void check(std::string const& name, O const& optimizer, double (*factor)(int) = nullptr) {
   CAPTURE(name);
-  double const part = part_of_bound(optimizer);
+  double const part = part_of_bound(optimizer, factor);
   CHECK(part <= 1);
   CHECK(part > 0.01);  // it is a bound on rounding, and there is rounding
   MESSAGE(name << ": " << part << " of the bound");
@@ -108,6 +113,24 @@ TEST_CASE("every optimizer follows its formula in double, element by element") {
   check("Lamb, DeepSpeed's correction",
         zero::Lamb{.lr = 1e-2f, .weight_decay = 0.1f, .correction = zero::LambCorrection::rate});
   check("Lamb, no correction", zero::Lamb{.lr = 1e-2f, .correction = zero::LambCorrection::none});
+}
+
+TEST_CASE("a tensor's own rate follows the schedule, whatever the optimizer") {
+  // Update t has the rate of t - 1 calls: up to lr in 10 of them, then a cosine that is 0 at 50
+  // and, as transformers', goes on.
+  double (*const factor)(int) = [](int t) {
+    int const c = t - 1;
+    if (c < 10) return c / 10.0;
+    double const pi = 3.14159265358979323846;
+    return 0.5 * (1 + std::cos(pi * (c - 10) / 40.0));
+  };
+  zero::LearningRate const cosine = zero::LearningRate::cosine(10, 50);
+  check("AdamW", zero::AdamW{.lr = 1e-2f, .weight_decay = 0.1f, .schedule = cosine}, factor);
+  check("Adam", zero::Adam{.lr = 1e-2f, .weight_decay = 0.1f, .schedule = cosine}, factor);
+  check("Lion", zero::Lion{.lr = 1e-2f, .weight_decay = 0.1f, .schedule = cosine}, factor);
+  check("Adagrad", zero::Adagrad{.lr = 1e-2f, .weight_decay = 0.1f, .schedule = cosine}, factor);
+  check("Sgd", zero::Sgd{.lr = 1e-2f, .momentum = 0.9f, .schedule = cosine}, factor);
+  check("Lamb", zero::Lamb{.lr = 1e-2f, .weight_decay = 0.1f, .schedule = cosine}, factor);
 }
 
 TEST_CASE("the first update: Adam's has length lr, momentum starts as the gradient itself") {

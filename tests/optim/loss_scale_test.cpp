@@ -138,7 +138,7 @@ TEST_CASE("growth ends where only gradients of 0 would go on") {
   CHECK(steps.overflow().loss_scale == 0x1p99f);
 }
 
-TEST_CASE("a fixed scale stays, skips and never fails") {
+TEST_CASE("a fixed scale stays, skips and never fails by overflows") {
   Steps steps(LossScale::fixed(1000));
   for (int i = 0; i < 40; ++i) {
     CHECK(steps.overflow().loss_scale == 1000);
@@ -178,6 +178,15 @@ TEST_CASE("losses that are not finite for long enough in a row have failed") {
   CHECK(steps.bad_loss().failed == 1);
   Steps patient(LossScale::dynamic({.max_bad_losses = 0}));
   for (int i = 0; i < 100; ++i) CHECK(patient.bad_loss().failed == 0);
+  // A scale that stays ends so as well: 16 in a row unless it was told another number.
+  Steps fixed(LossScale::fixed(1));
+  for (int i = 0; i < 15; ++i) CHECK(fixed.bad_loss().failed == 0);
+  CHECK(fixed.bad_loss().failed == 1);
+  Steps short_of_patience(LossScale::fixed(8, 2));
+  CHECK(short_of_patience.bad_loss().failed == 0);
+  CHECK(short_of_patience.bad_loss().failed == 1);
+  Steps patient_and_fixed(LossScale::fixed(8, 0));
+  for (int i = 0; i < 100; ++i) CHECK(patient_and_fixed.bad_loss().failed == 0);
 }
 
 TEST_CASE("ranks that diverge say nothing of the scale") {
@@ -230,6 +239,9 @@ TEST_CASE("loss scales that cannot be are refused by name") {
                 "LossScale::fixed: found nan; expected 2^-24 to 2^100");
   check_refused([] { L::fixed(std::numeric_limits<float>::infinity()); },
                 "LossScale::fixed: found inf; expected 2^-24 to 2^100");
+  check_refused([] { L::fixed(8, -1); },
+                "LossScale::fixed: max_bad_losses: found -1; expected a number of steps, or 0 for "
+                "any");
   check_refused([] { L::dynamic({.initial_power = 101}); },
                 "LossScale::dynamic: initial_power: found 101; expected -24 to 100");
   check_refused([] { L::dynamic({.window = 0}); },

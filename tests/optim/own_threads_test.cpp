@@ -8,7 +8,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <thread>
 
 namespace zero_test {
 namespace {
@@ -71,6 +73,20 @@ TEST_CASE("a rank's own threads, asked for by launch, give the bits of one") {
 TEST_CASE("a single rank trains on a device with threads") {
   std::uint64_t const one = trained(zero::SingleRank<>{}, zero::Bf16Mixed{});
   CHECK(trained(zero::SingleRank<>{zero::Host(3)}, zero::Bf16Mixed{}) == one);
+}
+
+TEST_CASE("two trainers in two threads that share a host's threads have the bits of one alone") {
+  std::uint64_t const one = trained(zero::SingleRank<>{}, zero::Bf16Mixed{});
+  zero::Host const host(3);
+  std::uint64_t hashes[2] = {};
+  auto const train = [&](std::uint64_t& hash) {
+    hash = trained(zero::SingleRank<>{zero::Host(host)}, zero::Bf16Mixed{});
+  };
+  std::thread other(train, std::ref(hashes[1]));
+  train(hashes[0]);
+  other.join();
+  CHECK(hashes[0] == one);
+  CHECK(hashes[1] == one);
 }
 
 TEST_CASE("no threads are refused") {

@@ -73,7 +73,11 @@ TEST_CASE("Nesterov without momentum, and bounds the wrong way round, are refuse
   CHECK(refusal(zero::Sgd{.momentum = 0.5f, .dampening = 0.25f, .nesterov = true}) ==
         "Sgd::dampening: found 0.25; expected 0, for nesterov");
   CHECK(refusal(zero::Lamb{.min_coeff = 2, .max_coeff = 1}) ==
-        "Lamb::max_coeff: found 1; expected at least min_coeff");
+        "Lamb::max_coeff: found 1; expected a finite number, at least min_coeff");
+  CHECK(refusal(zero::Lamb{.max_coeff = inf}) ==
+        "Lamb::max_coeff: found inf; expected a finite number, at least min_coeff");
+  CHECK(refusal(zero::Lamb{.max_coeff = nan}) ==
+        "Lamb::max_coeff: found nan; expected a finite number, at least min_coeff");
 }
 
 }  // namespace

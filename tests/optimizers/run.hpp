@@ -34,7 +34,8 @@ enum class Storage {
   mixed,         ///< Bf16Mixed
   split,         ///< Bf16Split
   short_states,  ///< Fp32, State<bf16>
-  all_short      ///< Bf16Split, State<bf16>
+  all_short,     ///< Bf16Split, State<bf16>
+  half           ///< Fp16Mixed
 };
 
 using AnyOptimizer =

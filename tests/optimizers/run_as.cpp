@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainers of one device and stage; sources.cmake defines ZERO_TEST_DEVICE, from 0, and
-// ZERO_TEST_STAGE. Storages other than these two are compiled for the host alone.
+// ZERO_TEST_STAGE. On devices other than the host some storages are compiled for some optimizers.
 #include <zero/comm/recording.hpp>
 #include <zero/launch/threads.hpp>
 #include <zero/report/slices.hpp>
@@ -17,6 +17,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 namespace optimizers {
 namespace {
@@ -138,22 +139,29 @@ Outcome train(Setup const& setup, O const& optimizer) {
 template <class O>
 Outcome train(Setup const& setup, O const& optimizer) {
   using zero::bf16, zero::State;
+  constexpr bool host = ZERO_TEST_DEVICE == 0;
+  constexpr bool adamw = std::is_same_v<O, zero::AdamW>;
+  constexpr bool lamb = std::is_same_v<O, zero::Lamb>;  // which reads weights before it moves them
   switch (setup.storage) {
     case Storage::floats:
       return train<zero::Fp32, State<float>>(setup, optimizer);
     case Storage::all_short:
       return train<zero::Bf16Split, State<bf16>>(setup, optimizer);
-#if ZERO_TEST_DEVICE == 0
     case Storage::mixed:
-      return train<zero::Bf16Mixed, State<float>>(setup, optimizer);
+      if constexpr (host || adamw || lamb)
+        return train<zero::Bf16Mixed, State<float>>(setup, optimizer);
+      break;
     case Storage::split:
-      return train<zero::Bf16Split, State<float>>(setup, optimizer);
+      if constexpr (host || adamw) return train<zero::Bf16Split, State<float>>(setup, optimizer);
+      break;
     case Storage::short_states:
-      return train<zero::Fp32, State<bf16>>(setup, optimizer);
-#endif
-    default:
-      throw std::logic_error("this storage is compiled for the host alone");
+      if constexpr (host || adamw) return train<zero::Fp32, State<bf16>>(setup, optimizer);
+      break;
+    case Storage::half:
+      if constexpr (host || lamb) return train<zero::Fp16Mixed, State<float>>(setup, optimizer);
+      break;
   }
+  throw std::logic_error("this storage of this optimizer is compiled for the host alone");
 }
 
 }  // namespace

@@ -131,6 +131,12 @@ TEST_CASE("a loss scale that differs on one rank is an error that says so") {
   }
   CHECK(told<zero::Sharded<0>>(AdamW{}, AdamW{}, {.loss_scale = scale},
                                {.loss_scale = LossScale()}) == text);
+  // A scale of 1 that was asked for looks at every loss, one that was not at none.
+  CHECK(told<zero::Sharded<3>>(AdamW{}, AdamW{}, {}, {.loss_scale = LossScale::fixed(1)}) == text);
+  CHECK(told<zero::Sharded<0>>(AdamW{}, AdamW{}, {.loss_scale = LossScale::fixed(1)}) == text);
+  CHECK(told<zero::Sharded<3>>(AdamW{}, AdamW{}, {.loss_scale = LossScale::fixed(1)},
+                               {.loss_scale = LossScale::fixed(1, 3)}) == text);
+  CHECK(told<zero::Sharded<3>>(AdamW{}, AdamW{}, {}, {.loss_scale = LossScale()}) == nothing);
 }
 
 }  // namespace

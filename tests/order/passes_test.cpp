@@ -83,6 +83,31 @@ TEST_CASE("micro-batches out of order, left out, or decided too early are refuse
   parameters.publish();
 }
 
+/// What a state of `optimizer` says to a context that was made for `planned`.
+template <class Planned, class O>
+std::string state_of_another(Planned const& planned, O const& optimizer) {
+  VisitsModel model;
+  zero::Context context{model, zero::SingleRank<>{}, planned, zero::Options{}, zero::Sharded<2>{}};
+  try {
+    zero::OptimizerState state{context, optimizer};
+  } catch (zero::InvalidArgument const& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST_CASE("a state for another optimizer than the context's is refused, and says which is which") {
+  CHECK(state_of_another(zero::Lamb{}, zero::Lamb{}) == "");
+  CHECK(state_of_another(zero::AdamW{}, zero::Lamb{}) ==
+        "OptimizerState: the context was made for an optimizer without trust ratios, and this one "
+        "has some");
+  CHECK(state_of_another(zero::Lamb{}, zero::AdamW{}) ==
+        "OptimizerState: the context was made for an optimizer with trust ratios, and this one has "
+        "none");
+  CHECK(state_of_another(zero::AdamW{}, zero::Sgd{}) ==
+        "OptimizerState: the context was made for an optimizer of 2 states an element, not 1");
+}
+
 TEST_CASE("a loss before the first step is refused") {
   zero::Trainer trainer{VisitsModel{}, zero::SingleRank<>{}, zero::AdamW{}};
   CHECK_THROWS_WITH_AS(trainer.loss(), "loss: there was no step and no evaluation yet",

@@ -216,6 +216,19 @@ TEST_CASE("parts that are made anew at the address of others are recorded anew")
   CHECK(counts.made == 5);
 }
 
+TEST_CASE("a replay on one rank alone is an error that says so") {
+  CHECK_THROWS_WITH_AS(
+      zero::launch<zero::ThreadsOn<Taped>>(
+          2,
+          [](auto communicator) {
+            zero::Options const options{.replay = communicator.rank() == 1};
+            zero::Trainer trainer{Targets{}, communicator, adamw, options, zero::Sharded<1>{}};
+          },
+          {}, zero::Environment({})),
+      "ranks were built differently: rank 1 differs from rank 0 in Options::replay",
+      zero::CommunicationError);
+}
+
 TEST_CASE("a replay is refused where there is none to be had") {
   zero::Options const options{.replay = true};
   CHECK_THROWS_WITH_AS(

@@ -83,9 +83,13 @@ TEST_CASE("unchecked gradients: clipping and a loss scale are refused by name") 
     return "nothing";
   };
   CHECK(refusal({.clip = 1}) ==
-        "Options::clip: found 1.000000; expected 0 with UncheckedGradients, which makes no norm");
+        "Options::clip: found 1; expected 0 with UncheckedGradients, which makes no norm");
+  CHECK(refusal({.clip = 1e-7f}) ==
+        "Options::clip: found 1.0000000116860974e-07; expected 0 with "
+        "UncheckedGradients, which makes no norm");
   CHECK(refusal({.loss_scale = zero::LossScale::fixed(8)}) ==
-        "Options::loss_scale: expected none with UncheckedGradients, which sees no overflow");
+        "Options::loss_scale: found 8; expected none with UncheckedGradients, which sees no "
+        "overflow");
   CHECK(refusal({}) == "nothing");
 }
 

@@ -52,14 +52,18 @@ TEST_CASE("an option that cannot be met is named, with what was found and what w
   auto const negative = refused([](Options& o) { o.accumulation = -3; });
   CHECK(says(negative, "Options::accumulation: found -3"));
   auto const clip = refused([](Options& o) { o.clip = -1; });
-  CHECK(says(clip, "Options::clip: found -1"));
-  CHECK(says(clip, "expected a finite norm, or 0 for none"));
+  CHECK(clip == "Options::clip: found -1; expected a finite norm, or 0 for none");
+  // What six digits behind the point would show as 0.
+  auto const small = refused([](Options& o) { o.clip = -0x1p-30f; });
+  CHECK(says(small, "Options::clip: found -9.313225746154785e-10; expected"));
   auto const prefetch = refused([](Options& o) { o.prefetch = -1; });
   CHECK(prefetch == "Options::prefetch: found -1; expected 0 to 64 visits");
   auto const far = refused([](Options& o) { o.prefetch = 65; });
   CHECK(says(far, "Options::prefetch: found 65"));
   auto const bucket = refused([](Options& o) { o.bucket = -1; });
   CHECK(bucket == "Options::bucket: found -1; expected a number of elements, or 0");
+  auto const publish = refused([](Options& o) { o.publish_bucket = -4; });
+  CHECK(publish == "Options::publish_bucket: found -4; expected a number of elements, or 0");
   auto const threshold = refused([](Options& o) { o.persistence_threshold = -2; });
   CHECK(says(threshold, "Options::persistence_threshold: found -2"));
 }

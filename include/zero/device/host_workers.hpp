@@ -16,7 +16,8 @@
 
 namespace zero {
 
-/// The calling thread and `threads` - 1 others, which sleep between calls. One caller at a time.
+/// The calling thread and `threads` - 1 others, which sleep between calls. Several threads may
+/// call: work that is shared is that of one caller at a time, the others wait.
 class HostWorkers {
  public:
   /// @throws InvalidArgument for no threads; Error when the system has no more of them
@@ -42,10 +43,11 @@ class HostWorkers {
 
   /// Calls f(begin, end) for parts of [0, n) that cover it, one a thread, each but the last a
   /// multiple of 1024 elements; returns when all are done. What is too little to share is done
-  /// here. @throws what f threw first
+  /// here. f calls no run of these workers. @throws what f threw first
   template <class F>
   void run(Index n, F const& f) {
     if (parts_ == 1 || n < least_elements) return f(Index{0}, n);
+    std::lock_guard const caller(callers_);  // copies of a device share its workers
     std::unique_lock lock(mutex_);
     call_ = [](void const* work, Index begin, Index end) {
       (*static_cast<F const*>(work))(begin, end);
@@ -104,6 +106,7 @@ class HostWorkers {
   }
 
   int parts_;
+  std::mutex callers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable done_;

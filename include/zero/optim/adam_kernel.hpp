@@ -211,12 +211,13 @@ inline constexpr bool in_vectors = std::is_same_v<T, float> || std::is_same_v<T,
 /// element by element.
 /// @tparam O AdamW, or an optimizer of its constants and rates; Within: decay is part of the
 /// gradient
-/// @throws InvalidArgument where the processor lacks the set
+/// @throws InvalidArgument where the processor lacks the set, or a border is no multiple of 64
 template <bool Within, class O, class G, class P>
 void update_adam_range(ElementUpdate<O, G, P> const& u, Index begin, Index end,
                        InstructionSet set) {
   using Storage = StorageOf<P>;
   using Parameter = typename Storage::Parameter;
+  require_multiples("update_adam_range", begin, end);
   if (!has(set)) {
     throw InvalidArgument("update_adam_range: this processor has no " +
                           std::string(set == InstructionSet::avx512 ? "AVX-512" : "AVX2") +

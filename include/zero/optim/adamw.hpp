@@ -56,18 +56,9 @@ struct AdamW {
   using Constants = BiasCorrections;    ///< what an update needs of its number alone
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
-  void validate() const {
-    SettingsOf const settings("AdamW");
-    settings.not_negative("lr", lr);
-    settings.below_one("beta1", beta1);
-    settings.below_one("beta2", beta2);
-    settings.positive("eps", eps);
-    settings.not_negative("weight_decay", weight_decay);
-  }
+  void validate() const { SettingsOf("AdamW").adam_family(*this); }
   /// Of update t, from 1.
-  ZERO_HOST_DEVICE float learning_rate(Index t) const {
-    return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
-  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const { return schedule.rate(lr, t); }
   /// Of update t, from 1; computed in double.
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     return BiasCorrections::of(beta1, beta2, t);

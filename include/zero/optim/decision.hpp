@@ -45,7 +45,8 @@ struct Decision {
   /// gradient that is not finite, since backward comes there first and carries it to the units
   /// before.
   Index bad_unit = -1;
-  /// First rank whose loss was not finite; known where the loss scale moves.
+  /// First rank whose loss was not finite; known where a loss scale was asked for,
+  /// fixed or not, or is the precision's.
   Index bad_loss_rank = -1;
   Index diverged_rank = -1;  ///< first rank that issued other collectives than rank 0 in this step
   Index bad_losses = 0;      ///< steps in a row, up to this one, that were skipped for a loss

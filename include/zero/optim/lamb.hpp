@@ -43,13 +43,10 @@ struct Lamb {
   /// @throws InvalidArgument naming the setting, what was found and what was expected
   void validate() const {
     SettingsOf const settings("Lamb");
-    settings.not_negative("lr", lr);
-    settings.below_one("beta1", beta1);
-    settings.below_one("beta2", beta2);
-    settings.positive("eps", eps);
-    settings.not_negative("weight_decay", weight_decay);
+    settings.adam_family(*this);
     settings.not_negative("min_coeff", min_coeff);
-    settings.require(max_coeff >= min_coeff, "max_coeff", max_coeff, "at least min_coeff");
+    settings.require(max_coeff >= min_coeff && std::isfinite(max_coeff), "max_coeff", max_coeff,
+                     "a finite number, at least min_coeff");
   }
   /// Of update t, from 1.
   ZERO_HOST_DEVICE float learning_rate(Index t) const {

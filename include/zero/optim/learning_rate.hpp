@@ -172,6 +172,12 @@ class LearningRate {
     }
     return 1;
   }
+  /// The rate of an update, rounded once.
+  /// @param lr the optimizer's
+  /// @param update from 1
+  ZERO_HOST_DEVICE float rate(float lr, Index update) const {
+    return static_cast<float>(static_cast<double>(lr) * factor(update));
+  }
 
  private:
   enum class Kind {

@@ -31,9 +31,7 @@ struct Lion {
     settings.not_negative("weight_decay", weight_decay);
   }
   /// Of update t, from 1.
-  ZERO_HOST_DEVICE float learning_rate(Index t) const {
-    return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
-  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const { return schedule.rate(lr, t); }
   /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index) const { return {}; }
   /// The direction of one element, before the learning rate; moves its states, [num_states].

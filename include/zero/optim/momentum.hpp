@@ -110,4 +110,21 @@ struct CycledMomentum : O {
   }
 };
 
+/// The optimizer's own, with its vectors where it has some.
+template <class G, class P, class O>
+void update_range(ElementUpdate<CycledMomentum<O>, G, P> const& u, Index begin, Index end) {
+  ElementUpdate<O, G, P> const part{u.constants.optimizer,
+                                    u.constants.constants,
+                                    u.gradients,
+                                    u.weights,
+                                    u.states,
+                                    u.rounded,
+                                    u.elements,
+                                    u.factor,
+                                    u.noise,
+                                    u.segment,
+                                    u.rate};
+  update_range(part, begin, end);
+}
+
 }  // namespace zero

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <concepts>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace zero {
@@ -171,6 +173,16 @@ void update_range(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
   for (Index i = begin; i < end; ++i) u(i);
 }
 
+/// @param who what asks for it
+/// @param begin, end of a range of elements
+/// @throws InvalidArgument unless both are multiples of 64 elements: kernels have no tails
+inline void require_multiples(std::string_view who, Index begin, Index end) {
+  if (begin % alignment_elements == 0 && end % alignment_elements == 0) return;
+  throw InvalidArgument(std::string(who) + ": found elements " + std::to_string(begin) + " to " +
+                        std::to_string(end) +
+                        "; expected multiples of 64, as a layout's slices and segments have");
+}
+
 namespace detail {
 
 /// The arithmetic of an update whose addresses the host can dereference.
@@ -192,6 +204,8 @@ ElementUpdate<O, G, P> resolve(Update<O, G, P, D> const& u, Decision const& deci
 
 /// Applies an update in one pass: mean, clip, states, weights and rounding. Touches nothing when
 /// the decision skips.
+/// @throws InvalidArgument, where the stream runs it and before anything has changed, unless the
+///   elements and every segment's borders are multiples of 64
 template <class O, class G, class P, RunsHostCode D>
 void update(typename D::Stream& stream, Update<O, G, P, D> u) {
   stream.enqueue([u, workers = workers_of(stream)] {
@@ -199,6 +213,9 @@ void update(typename D::Stream& stream, Update<O, G, P, D> u) {
     if (decision.skip != 0) return;
     ElementUpdate<O, G, P> const all = detail::resolve(u, decision);
     Segment const* const segments = D::resolve(u.segments.address());
+    require_multiples("update", 0, u.weights.size());
+    for (Index k = 0; k < u.segments.size(); ++k)
+      require_multiples("update", segments[k].begin, segments[k].end);
     double const* sums = nullptr;
     Index ranks = 0;
     Index tensors = 0;  ///< that are trained

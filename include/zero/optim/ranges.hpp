@@ -29,6 +29,15 @@ class SettingsOf {
     require(std::isfinite(x) && x > 0, name, x,
             "a number above 0, which keeps elements without a gradient finite");
   }
+  /// lr, both betas, eps and weight_decay of AdamW and those like it. @throws InvalidArgument
+  template <class O>
+  void adam_family(O const& o) const {
+    not_negative("lr", o.lr);
+    below_one("beta1", o.beta1);
+    below_one("beta2", o.beta2);
+    positive("eps", o.eps);
+    not_negative("weight_decay", o.weight_decay);
+  }
   /// @throws InvalidArgument unless `good`
   void require(bool good, char const* name, float found, std::string_view expected) const {
     require_argument(good, optimizer_ + "::" + name, static_cast<double>(found), expected);

@@ -20,8 +20,9 @@ struct Sgd {
   float momentum = 0;      ///< of the buffer; 0: none is used
   float dampening = 0;     ///< takes from the gradient that enters the buffer
   float weight_decay = 0;  ///< added to the gradient, times the weight and Tensor::decay
-  bool nesterov =
-      false;  ///< torch refuses it without momentum or with dampening; here it is the formula
+  /// The momentum that is to come is in the direction already; needs momentum and no dampening, as
+  /// torch's, and is refused without.
+  bool nesterov = false;
   LearningRate schedule{};  ///< multiplies lr
 
   static constexpr int num_states = 1;  ///< the buffer of momentum
@@ -41,9 +42,7 @@ struct Sgd {
     settings.require(!nesterov || dampening == 0, "dampening", dampening, "0, for nesterov");
   }
   /// Of update t, from 1.
-  ZERO_HOST_DEVICE float learning_rate(Index t) const {
-    return static_cast<float>(static_cast<double>(lr) * schedule.factor(t));
-  }
+  ZERO_HOST_DEVICE float learning_rate(Index t) const { return schedule.rate(lr, t); }
   /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const { return {t <= 1}; }
   /// The direction of one element, before the learning rate; moves its states, [num_states].

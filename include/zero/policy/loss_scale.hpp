@@ -52,15 +52,20 @@ class LossScale {
     s.settings_ = d;
     return s;
   }
-  /// Stays.
+  /// Stays, and steps that overflow are skipped, any number of them; a loss that stays not finite
+  /// is an error as where the scale moves.
   /// @param scale any number, a power of two or not
+  /// @param max_bad_losses as DynamicLossScale's
   /// @throws InvalidArgument as dynamic
-  static LossScale fixed(float scale) {
+  static LossScale fixed(float scale, Index max_bad_losses = DynamicLossScale{}.max_bad_losses) {
+    require_argument(max_bad_losses >= 0, "LossScale::fixed: max_bad_losses", max_bad_losses,
+                     "a number of steps, or 0 for any");
     require_argument(scale >= 0x1p-24f && scale <= largest, "LossScale::fixed",
                      static_cast<double>(scale), "2^-24 to 2^100");
     LossScale s;
     s.given_ = true;
     s.initial_ = scale;
+    s.settings_.max_bad_losses = max_bad_losses;
     return s;
   }
 
@@ -68,7 +73,7 @@ class LossScale {
   ZERO_HOST_DEVICE constexpr bool given() const { return given_; }
   ZERO_HOST_DEVICE constexpr bool moves() const { return moves_; }       ///< it is dynamic
   ZERO_HOST_DEVICE constexpr float initial() const { return initial_; }  ///< first scale
-  /// Of a scale that moves.
+  /// Of a scale that moves; of one that stays, max_bad_losses alone.
   ZERO_HOST_DEVICE constexpr DynamicLossScale const& settings() const { return settings_; }
 
  private:

@@ -48,11 +48,12 @@ struct Options {
   /// What the gradient of the loss is multiplied by; unset: LossScale::dynamic() where gradients
   /// are fp16, 1 where they are not.
   std::optional<LossScale> loss_scale{};
-  /// Key of all noise: initial values.
+  /// Key of all noise: that of initial values, and that which rounds 16-bit states.
   std::uint64_t seed = 1;
-  /// Norm, update and, where the communicator can, publications are recorded in the second step, and
-  /// from then on replayed as they are (on GPUs, as CUDA graphs) instead of enqueued one by one. The
-  /// bits are the same. For devices that can, with all state on the device; the same on all ranks.
+  /// Norm, update and, where the communicator can, publications are recorded in the second step,
+  /// and from then on replayed as they are (on GPUs, as CUDA graphs) instead of enqueued one by
+  /// one. The bits are the same. For devices that can, with all state on the device; the same on
+  /// all ranks.
   bool replay = false;
   /// Of state that does not lie on the device.
   OffloadOptions offload{};
@@ -65,20 +66,22 @@ struct Options {
 /// @param world ranks that there are, where they are known
 /// @throws InvalidArgument naming the option, what was found and what was expected
 inline void validate(Options const& o, std::optional<int> world = {}) {
-  auto const refuse = [](char const* name, auto found, char const* expected) {
-    throw InvalidArgument(std::string("Options::") + name + ": found " + std::to_string(found) +
-                          "; expected " + expected);
-  };
-  if (o.accumulation < 1) refuse("accumulation", o.accumulation, "at least 1 micro-batch");
-  if (!(o.clip >= 0) || std::isinf(o.clip)) refuse("clip", o.clip, "a finite norm, or 0 for none");
-  if (o.prefetch < 0 || o.prefetch > 64) refuse("prefetch", o.prefetch, "0 to 64 visits");
-  if (o.bucket < 0) refuse("bucket", o.bucket, "a number of elements, or 0");
-  if (o.publish_bucket.value_or(0) < 0)
-    refuse("publish_bucket", *o.publish_bucket, "a number of elements, or 0");
-  if (o.persistence_threshold < 0)
-    refuse("persistence_threshold", o.persistence_threshold, "a number of elements, or 0");
-  if (o.world && world && *o.world != *world)
-    refuse("world", *o.world, ("the communicator's " + std::to_string(*world) + " ranks").c_str());
+  std::string const name = "Options::";
+  char const* const elements = "a number of elements, or 0";
+  Index const publish_bucket = o.publish_bucket.value_or(0);
+  require_argument(o.accumulation >= 1, name + "accumulation", o.accumulation,
+                   "at least 1 micro-batch");
+  require_argument(o.clip >= 0 && std::isfinite(o.clip), name + "clip", double{o.clip},
+                   "a finite norm, or 0 for none");
+  require_argument(o.prefetch >= 0 && o.prefetch <= 64, name + "prefetch", Index{o.prefetch},
+                   "0 to 64 visits");
+  require_argument(o.bucket >= 0, name + "bucket", o.bucket, elements);
+  require_argument(publish_bucket >= 0, name + "publish_bucket", publish_bucket, elements);
+  require_argument(o.persistence_threshold >= 0, name + "persistence_threshold",
+                   o.persistence_threshold, elements);
+  if (!o.world || !world) return;
+  require_argument(*o.world == *world, name + "world", Index{*o.world},
+                   "the communicator's " + std::to_string(*world) + " ranks");
 }
 
 }  // namespace zero

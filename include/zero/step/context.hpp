@@ -287,6 +287,7 @@ class Context : Requirements<C, P> {
          shares.facts().hash() + (has_tiers ? options.offload.hash() : 0)},
         {"the optimizer", optimizer_facts},
         {"Options::loss_scale", Hash()
+                                    .add(Index{loss_scale.given()})
                                     .add(Index{loss_scale.moves()})
                                     .add(bits(loss_scale.initial()))
                                     .add(scale.window)
@@ -305,9 +306,10 @@ class Context : Requirements<C, P> {
          static_cast<std::uint64_t>(options.persistence_threshold)},
         {"Options::seed", options.seed},
         {nullptr, std::uint64_t{shares.boundary()} | std::uint64_t{options.overlap} << 1 |
-                      std::uint64_t{options.release_after_forward} << 2}};
-    char const* const switches[] = {"Options::reduction", "Options::overlap",
-                                    "Options::release_after_forward"};  // bits of the last word
+                      std::uint64_t{options.release_after_forward} << 2 |
+                      std::uint64_t{options.replay} << 3}};
+    char const* const switches[] = {"Options::reduction", "Options::overlap",  // of the last word
+                                    "Options::release_after_forward", "Options::replay"};
     std::vector<std::uint64_t> words;
     for (auto const& [name, value] : facts) words.push_back(value);
     std::vector<std::uint64_t> const all = exchange(words, "start");

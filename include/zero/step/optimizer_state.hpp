@@ -39,9 +39,9 @@ class OptimizerState {
         measure_(context),
         updates_(context.options.replay) {
     if (context.shares.facts().has_trust_ratio != HasTrustRatio<O>) {
-      throw InvalidArgument("OptimizerState: the context was made for an optimizer " +
-                            std::string(HasTrustRatio<O> ? "without" : "with") +
-                            " trust ratios, and this one is not");
+      throw InvalidArgument(std::string("OptimizerState: the context was made for an optimizer ") +
+                            (HasTrustRatio<O> ? "without trust ratios, and this one has some"
+                                              : "with trust ratios, and this one has none"));
     }
     if (context.shares.facts().num_states != O::num_states) {
       throw InvalidArgument("OptimizerState: the context was made for an optimizer of " +

@@ -80,12 +80,11 @@ struct Facts {
 /// @throws InvalidArgument for options that the facts leave no room for
 inline void validate(Facts const& facts, Options const& o) {
   if (facts.checks_gradients) return;
-  if (o.clip != 0)
-    throw InvalidArgument("Options::clip: found " + std::to_string(o.clip) +
-                          "; expected 0 with UncheckedGradients, which makes no norm");
-  if (o.loss_scale && o.loss_scale->given())
-    throw InvalidArgument(
-        "Options::loss_scale: expected none with UncheckedGradients, which sees no overflow");
+  require_argument(o.clip == 0, "Options::clip", double{o.clip},
+                   "0 with UncheckedGradients, which makes no norm");
+  LossScale const scale = o.loss_scale.value_or(LossScale());
+  require_argument(!scale.given(), "Options::loss_scale", double{scale.initial()},
+                   "none with UncheckedGradients, which sees no overflow");
 }
 
 /// One rank's share of every unit. Refers to the layout, which outlives it.
