@@ -123,7 +123,7 @@ TEST_CASE("a runtime or an NCCL other than the headers' is wrong") {
         "name its folder");
   f.nccl_header = std::nullopt;
   f.nccl = 2803;
-  CHECK(wrong(f) == "NCCL: found version 2.8.3; expected 2.22.0 or later; do: install a newer one");
+  CHECK(wrong(f) == "NCCL: found version 2.8.3; expected 2.28.0 or later; do: install a newer one");
 }
 
 TEST_CASE("ports that are taken and files of an earlier run are wrong") {

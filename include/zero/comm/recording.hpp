@@ -28,6 +28,10 @@ class Recording {
   void abort(std::string_view text) const noexcept { inner_.abort(text); }
 
   /// As the communicator it wraps.
+  bool gathers_own_memory() const requires BringsGatheredMemory<C> {
+    return inner_.gathers_own_memory();
+  }
+  /// As the communicator it wraps.
   auto gathered_memory(Index bytes, std::string_view kind) requires BringsGatheredMemory<C> {
     return inner_.gathered_memory(bytes, kind);
   }

@@ -33,7 +33,7 @@ class Publish {
       if (context_.shares.alone()) return;
       PhaseTimer const timer(context_.seconds.publish);
       for (Grouped& group : groups_)
-        group.issue(context_.gathering, {1, 1}, [&] { publish(group.units); });
+        group.issue(context_.gathering, [&] { publish(group.units); });
     }
   }
 
