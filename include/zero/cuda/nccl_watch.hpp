@@ -77,6 +77,12 @@ class NcclWatch : public Watcher {
     abort_all(all);
   }
 
+  /// @throws CommunicationError where the watchdog has given up: what CUDA fails in afterwards, in
+  ///   kernels that were queued behind, follows from that
+  void throw_if_ended() {
+    std::lock_guard const lock(mutex_);
+    if (ended_) throw_if_failed();
+  }
   /// The status of a call where nothing may be thrown: a failure is thrown by the next call.
   void keep(ncclResult_t status, std::string_view call) noexcept {
     if (status != ncclSuccess) abort(told(call, status));
@@ -277,6 +283,7 @@ class NcclWatch : public Watcher {
         reason = "rank " + std::to_string(rank_) + ": " + e.what();
       }
       if (reason.empty()) continue;
+      ended_ = true;
       Communicators const all = give_up(reason);  // under the lock that has judged
       lock.unlock();
       abort_all(all);
@@ -303,6 +310,7 @@ class NcclWatch : public Watcher {
   Entry called_for_{};
   std::optional<Clock::time_point> waits_since_{};
   Index waits_for_ = 0;
+  bool ended_ = false;  // by the watchdog
   bool stops_ = false;
   std::condition_variable changed_;
   std::thread watchdog_;
