@@ -8,12 +8,13 @@
 #include <array>
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace zero::cuda::detail {
 
 /// Collectives of one channel that were enqueued, each with an event behind it; where very many are
-/// under way, the youngest ones share theirs. Only the rank's host thread adds; whoever else looks
-/// holds the lock that add() is called under.
+/// under way, the youngest ones share theirs. Only the rank's host thread adds; whoever else
+/// calls holds the lock that add() is called under.
 class NcclLaunches {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,6 +36,20 @@ class NcclLaunches {
       return zero::describe(entry) + (more > 0 ? " and " + std::to_string(more) + " more" : "") +
              ", number " + std::to_string(number) + (replayed ? ", replayed" : "") +
              " on channel " + std::to_string(channel);
+    }
+  };
+
+  /// One that may not have ended, for whoever looks without the lock.
+  struct Running {
+    Launch launch{};
+    std::size_t channel = 0;
+    cudaEvent_t event = nullptr;  ///< not owned
+
+    /// A failure counts as an end: it is found by the host.
+    bool ended() const {
+      cudaError_t const status = cudaEventQuery(event);
+      ignore(status);
+      return status != cudaErrorNotReady;
     }
   };
 
@@ -76,6 +91,11 @@ class NcclLaunches {
       if (!ended(i)) return &launches_[place(i)];
     }
     return nullptr;
+  }
+  /// Adds those that add() has entered and sweep() has not yet forgotten, the oldest first.
+  void copy_to(std::vector<Running>& all, std::size_t channel) const {
+    for (std::size_t i = 0; i < size_; ++i)
+      all.push_back({launches_[place(i)], channel, events_[place(i)].native()});
   }
 
  private:

@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace zero::cuda::detail {
 
@@ -190,12 +192,13 @@ class NcclWatch : public Watcher {
     return oldest_launch().launch != nullptr;
   }
   /// Aborting can block as well; after the grace it is left to itself. One communicator's kernels
-  /// may wait behind another's: in a group all are told to end before any is waited for.
+  /// may wait behind another's: in a group all are told to end before any is waited for. No call of
+  /// CUDA comes before, which CUDA could hold as long as they do not end.
   void abort_all(Communicators const& all) const noexcept {
     auto const exists = [](ncclComm_t c) { return c != nullptr; };
     if (std::none_of(all.begin(), all.end(), exists)) return;
     try {
-      run_aside(ordinal_, grace_, [all] {
+      run_aside(grace_, [all] {
         ncclGroupStart();
         for (ncclComm_t c : all) {
           if (c != nullptr) ncclCommAbort(c);
@@ -254,19 +257,43 @@ class NcclWatch : public Watcher {
     }
     return {};
   }
-  /// Of the watchdog. A host that CUDA holds, since its queue is full, does not look itself.
-  std::string stalled() const {
-    auto const now = Clock::now();
-    if (calls_since_) {
-      if (now - *calls_since_ <= timeout_) return {};
-      return "rank " + std::to_string(rank_) + " is in a call of NCCL for " +
-             zero::describe(called_for_) + ", which did not return within " +
-             std::to_string(timeout_.count()) + " ms";
-    }
-    if (groups_ > 0 || now - looked_ <= timeout_) return {};
-    Oldest const oldest = oldest_launch();
-    return oldest.launch == nullptr || now - oldest.launch->since <= timeout_ ? std::string()
-                                                                              : late(oldest);
+  /// Of the watchdog, under the lock: a call that does not return, or nothing.
+  std::string held_call() const {
+    if (!calls_since_ || Clock::now() - *calls_since_ <= timeout_) return {};
+    return "rank " + std::to_string(rank_) + " is in a call of NCCL for " +
+           zero::describe(called_for_) + ", which did not return within " +
+           std::to_string(timeout_.count()) + " ms";
+  }
+  /// Of the watchdog: a launch that does not end while the host is held elsewhere, as by CUDA,
+  /// whose queue is full, and so does not look itself; or nothing. The lock is let go meanwhile.
+  std::string stalled(std::unique_lock<std::mutex>& lock) {
+    auto const seen = looked_;
+    auto const away = [&] { return looked_ == seen && !calls_since_ && groups_ == 0; };
+    if (!away() || Clock::now() - seen <= timeout_) return {};
+    struct Search {
+      std::vector<NcclLaunches::Running> launches;
+      std::atomic<std::size_t> oldest{0};
+    };
+    auto const search = std::make_shared<Search>();
+    for (std::size_t i = 0; i < channels_.size(); ++i)
+      channels_[i].launches.copy_to(search->launches, i);
+    if (search->launches.empty()) return {};
+    std::sort(search->launches.begin(), search->launches.end(),
+              [](auto const& a, auto const& b) { return a.launch.order < b.launch.order; });
+    // CUDA may hold a query as it holds the host: one that does not return says the same.
+    lock.unlock();
+    run_aside(std::min<std::chrono::milliseconds>(timeout_, std::chrono::seconds(5)),
+              [search, ordinal = ordinal_] {
+                ignore(cudaSetDevice(ordinal));
+                auto& i = search->oldest;
+                while (i < search->launches.size() && !search->launches[i].ended()) ++i;
+              });
+    lock.lock();
+    std::size_t const oldest = search->oldest;
+    if (stops_ || failed_ || !away() || oldest == search->launches.size()) return {};
+    NcclLaunches::Running const& found = search->launches[oldest];
+    if (Clock::now() - found.launch.since <= timeout_) return {};
+    return late({&found.launch, found.channel});
   }
   void watch() {
     ignore(cudaSetDevice(ordinal_));
@@ -278,9 +305,10 @@ class NcclWatch : public Watcher {
       if (stops_ || failed_) continue;
       std::string reason;
       try {
-        reason = stalled();
-      } catch (std::exception const& e) {  // of an event: the GPU has failed
-        reason = "rank " + std::to_string(rank_) + ": " + e.what();
+        reason = held_call();
+        if (reason.empty()) reason = stalled(lock);
+      } catch (std::exception const&) {  // no memory or no thread: at the next beat
+        if (!lock.owns_lock()) lock.lock();
       }
       if (reason.empty()) continue;
       ended_ = true;

@@ -180,7 +180,10 @@ class NcclWorld : public NcclWatch {
         ended = std::exchange(channels_[i].communicator, nullptr);
       }
       auto const status = std::make_shared<ncclResult_t>(ncclSuccess);
-      in_time(run_aside(ordinal_, timeout_, [status, ended] { *status = ncclCommDestroy(ended); }));
+      in_time(run_aside(timeout_, [status, ended, ordinal = ordinal_] {
+        ignore(cudaSetDevice(ordinal));
+        *status = ncclCommDestroy(ended);
+      }));
       if (*status != ncclSuccess) fail(told("ncclCommDestroy", *status));
     }
   }
@@ -196,13 +199,15 @@ class NcclWorld : public NcclWatch {
     Bootstrap::Use const use(bootstrap);
     ncclUniqueId const id = bootstrap.id();
     auto const joining = std::make_shared<Joining>();
-    bool const came = run_aside(ordinal_, timeout_, [joining, id, rank = rank_, size = size_] {
-      try {
-        check(ncclCommInitRank(&joining->communicator, size, id, rank), "ncclCommInitRank");
-      } catch (std::exception const& e) {
-        joining->failure = e.what();
-      }
-    });
+    bool const came =
+        run_aside(timeout_, [joining, id, rank = rank_, size = size_, ordinal = ordinal_] {
+          try {
+            activate(ordinal);
+            check(ncclCommInitRank(&joining->communicator, size, id, rank), "ncclCommInitRank");
+          } catch (std::exception const& e) {
+            joining->failure = e.what();
+          }
+        });
     std::string const whom = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
                              " cannot join the others " + bootstrap.text();
     if (!came) {

@@ -2,8 +2,6 @@
 #pragma once
 // Calls that may never return, made on a thread that is left to itself when they do not.
 
-#include <zero/cuda/memory.hpp>
-
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -14,19 +12,17 @@
 namespace zero::cuda::detail {
 
 /// Runs f(), which throws nothing and owns all that it names, on a thread of its own.
-/// @param ordinal of the GPU that its CUDA calls mean
 /// @param limit how long it is waited for
 /// @return whether it has ended
 template <class F>
-bool run_aside(int ordinal, std::chrono::milliseconds limit, F f) {
+bool run_aside(std::chrono::milliseconds limit, F f) {
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
   };
   auto const state = std::make_shared<State>();
-  std::thread([state, ordinal, f = std::move(f)]() mutable {
-    ignore(cudaSetDevice(ordinal));
+  std::thread([state, f = std::move(f)]() mutable {
     f();
     std::lock_guard const lock(state->mutex);
     state->done = true;
