@@ -4,6 +4,7 @@
 # Without BIN, builds the preset cuda for this machine's GPU and runs its tests by ctest (labels gpu, gpu2). With BIN, a folder of
 # programs built elsewhere (build/cuda/bin), runs those and needs neither CMake nor nvcc. The last line is "N passed, N failed,
 # N skipped"; what is skipped says why.
+# compute-sanitizer comes last: it takes several minutes a tool, a tool a GPU.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 bin=${1-}
@@ -27,7 +28,7 @@ else
   one() {
     local name=$1 begun=$SECONDS code
     shift
-    timeout 300 "$@" >"$log" 2>&1
+    timeout "${limit:-300}" "$@" >"$log" 2>&1
     code=$?
     case $code in
       0) passed=$((passed + 1)) ;;
@@ -46,21 +47,28 @@ else
     lines=40 one "gpt2_cuda_tests" "$bin/gpt2_cuda_tests"
     lines=8 one "gpt2 ends with the same bits at every stage" bash tests/gpt2_cuda/same_bits.sh "$bin/gpt2"
     lines=20 one "gpt2 ends with the same bits with state below the GPU" bash tests/gpt2_cuda/offloaded_bits.sh "$bin/gpt2"
-    lines=8 one "bytes over NCCL are those that the library counts" bash tests/cuda/wire.sh "$bin/gpt2"
+    for stage in 0 1 2 3; do
+      lines=8 one "bytes over NCCL are those that the library counts, stage $stage" bash tests/cuda/wire.sh "$bin/gpt2" "$stage"
+    done
   fi
   for world in 2 4; do
-    for scenario in collectives training-0 training-1 training-2 training-3 copy-engines late-choice; do
+    for scenario in collectives training-0 training-1 training-2 training-3 copy-engines late-choice lone-choice; do
       lines=8 one "$scenario of $world ranks over NCCL" \
         bash tests/cuda/several_ranks.sh "$world" "$bin/cuda_ranks" "$scenario"
     done
   done
-  for scenario in late dies; do
-    one "a rank of four over NCCL $scenario" bash tests/cuda/failing_ranks.sh "$bin/cuda_ranks" "$scenario"
+  for scenario in collectives training-1 training-3 copy-engines lone-choice; do
+    lines=8 one "$scenario of 2 ranks over NCCL, a GPU each" \
+      bash tests/cuda/several_ranks.sh --own-gpus 2 "$bin/cuda_ranks" "$scenario"
+  done
+  for scenario in late dies late-stage-{1,3}{,-replay} late-stage-3{,-replay}-ahead dies-stage-{1,3}{,-replay}; do
+    lines=12 one "a rank of four over NCCL: $scenario" bash tests/cuda/failing_ranks.sh "$bin/cuda_ranks" "$scenario"
   done
   for example in 5_one_gpu 6_nccl_stages; do
     lines=8 one "$example" "$bin/$example"
   done
   lines=8 one "6_nccl_stages of 2 processes" bash tests/cuda/several_ranks.sh 2 "$bin/6_nccl_stages"
+  limit=7200 lines=40 one "compute-sanitizer finds nothing" env SECONDS_EACH=900 bash tests/cuda/sanitize.sh "$bin"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

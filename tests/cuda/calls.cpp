@@ -4,6 +4,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+
 namespace zero_test {
 
 Calls& calls() {
@@ -13,12 +17,60 @@ Calls& calls() {
 
 namespace {
 
+class Book {
+ public:
+  void enter(cudaError_t status, void* address, size_t bytes, bool pinned) {
+    if (status != cudaSuccess) return;
+    std::lock_guard const lock(mutex_);
+    entries_[address] = {static_cast<zero::Index>(bytes), pinned};
+    count(entries_[address], 1);
+  }
+  void strike(cudaError_t status, void* address) {
+    std::lock_guard const lock(mutex_);
+    auto const found = entries_.find(address);
+    if (status != cudaSuccess || found == entries_.end()) return;
+    count(found->second, -1);
+    entries_.erase(found);
+  }
+  Allocated allocated() {
+    std::lock_guard const lock(mutex_);
+    return allocated_;
+  }
+  void restart_peak() {
+    std::lock_guard const lock(mutex_);
+    allocated_.peak = allocated_.bytes;
+  }
+
+ private:
+  struct Entry {
+    zero::Index bytes = 0;
+    bool pinned = false;
+  };
+  void count(Entry const& entry, int sign) {
+    (entry.pinned ? allocated_.pinned : allocated_.bytes) += sign * entry.bytes;
+    allocated_.peak = std::max(allocated_.peak, allocated_.bytes);
+  }
+
+  std::mutex mutex_;
+  std::map<void*, Entry> entries_;
+  Allocated allocated_;
+};
+
+Book& book() {
+  static Book* const all = new Book;  // calls may come while the process ends
+  return *all;
+}
+
 template <class F>
 F* next(F*, char const* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
 }  // namespace
+
+Allocated allocated() { return book().allocated(); }
+void restart_peak() { book().restart_peak(); }
+
 }  // namespace zero_test
 
 // Each takes the place of the runtime's function of the same name and calls it.
@@ -29,11 +81,42 @@ F* next(F*, char const* name) {
     return original arguments;                                   \
   }
 
-ZERO_TEST_COUNT(allocations, cudaMalloc, (void** a, size_t n), (a, n))
-ZERO_TEST_COUNT(allocations, cudaMallocAsync, (void** a, size_t n, cudaStream_t s), (a, n, s))
-ZERO_TEST_COUNT(allocations, cudaMallocFromPoolAsync,
+// The same of those that give memory out, at *a, and that have it back.
+#define ZERO_TEST_GIVES(name, pinned, parameters, arguments)     \
+  extern "C" cudaError_t name parameters {                       \
+    static auto* const original = zero_test::next(&name, #name); \
+    ++zero_test::calls().allocations;                            \
+    cudaError_t const status = original arguments;               \
+    zero_test::book().enter(status, *a, n, pinned);              \
+    return status;                                               \
+  }
+#define ZERO_TEST_HAS_BACK(name, parameters, arguments)          \
+  extern "C" cudaError_t name parameters {                       \
+    static auto* const original = zero_test::next(&name, #name); \
+    cudaError_t const status = original arguments;               \
+    zero_test::book().strike(status, a);                         \
+    return status;                                               \
+  }
+
+ZERO_TEST_GIVES(cudaMalloc, false, (void** a, size_t n), (a, n))
+ZERO_TEST_GIVES(cudaMallocAsync, false, (void** a, size_t n, cudaStream_t s), (a, n, s))
+ZERO_TEST_GIVES(cudaMallocFromPoolAsync, false,
                 (void** a, size_t n, cudaMemPool_t p, cudaStream_t s), (a, n, p, s))
-ZERO_TEST_COUNT(allocations, cudaHostRegister, (void* a, size_t n, unsigned int f), (a, n, f))
+ZERO_TEST_GIVES(cudaMallocHost, true, (void** a, size_t n), (a, n))
+ZERO_TEST_GIVES(cudaHostAlloc, true, (void** a, size_t n, unsigned int f), (a, n, f))
+ZERO_TEST_HAS_BACK(cudaFree, (void* a), (a))
+ZERO_TEST_HAS_BACK(cudaFreeAsync, (void* a, cudaStream_t s), (a, s))
+ZERO_TEST_HAS_BACK(cudaFreeHost, (void* a), (a))
+ZERO_TEST_HAS_BACK(cudaHostUnregister, (void* a), (a))
+extern "C" cudaError_t cudaHostRegister(void* a, size_t n, unsigned int flags) {
+  static auto* const original = zero_test::next(&cudaHostRegister, "cudaHostRegister");
+  ++zero_test::calls().allocations;
+  cudaError_t const status = original(a, n, flags);
+  zero_test::book().enter(status, a, n, true);
+  return status;
+}
+ZERO_TEST_COUNT(allocations, cudaGraphInstantiate,
+                (cudaGraphExec_t * e, cudaGraph_t g, unsigned long long f), (e, g, f))
 ZERO_TEST_COUNT(allocations, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned int f), (s, f))
 ZERO_TEST_COUNT(allocations, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned int f), (e, f))
 ZERO_TEST_COUNT(waits, cudaStreamSynchronize, (cudaStream_t s), (s))

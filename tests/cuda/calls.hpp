@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Calls of the CUDA runtime that allocate or let the host wait, counted a thread: calls.cpp stands
-// before the runtime's own functions.
+// Calls of the CUDA runtime that allocate or let the host wait, counted a thread, and bytes that it
+// has given out, counted a process: calls.cpp stands before the runtime's own functions.
 
 #include <zero/core/size.hpp>
 
 namespace zero_test {
 
 struct Calls {
-  zero::Index allocations = 0;  ///< of GPU memory, pinned memory, streams and events
+  zero::Index allocations = 0;  ///< of memory on the GPU and pinned, streams, events, graphs
   zero::Index waits = 0;        ///< for a stream, an event or the GPU
 
   friend Calls operator-(Calls const& a, Calls const& b) {
@@ -18,5 +18,17 @@ struct Calls {
 
 /// Of the calling thread, so far.
 Calls& calls();
+
+/// What allocating functions were asked for and have not had back, in bytes.
+struct Allocated {
+  zero::Index bytes = 0;   ///< of GPU memory
+  zero::Index peak = 0;    ///< its largest value since restart_peak()
+  zero::Index pinned = 0;  ///< of host memory
+};
+
+/// Of this process, now.
+Allocated allocated();
+/// The peak begins at what is given out now.
+void restart_peak();
 
 }  // namespace zero_test

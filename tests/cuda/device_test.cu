@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,6 +144,44 @@ TEST_CASE("what cannot be recorded surfaces at check, with call and place") {
   CHECK(text.find("cudaEventRecord failed: cudaErrorInvalidValue") != text.npos);
   CHECK(text.find("stream.hpp:") != text.npos);
   stream.check();
+}
+
+struct CountingWatcher : zero::cuda::Watcher {
+  int looks = 0;
+  int most = 1 << 30;
+  void look(bool host_waits) override {
+    looks += host_waits;
+    if (looks > most) throw zero::CommunicationError("planted");
+  }
+};
+
+__global__ void spin_for(long long cycles) {
+  long long const begin = clock64();
+  while (clock64() - begin < cycles) {
+  }
+}
+
+TEST_CASE("whoever waits for an event looks at what it may wait for in vain") {
+  zero::cuda::Device device;
+  auto const watcher = std::make_shared<CountingWatcher>();
+  device.watch(watcher);
+  auto stream = device.stream();
+  auto other = device.stream();
+  auto event = device.event();
+  stream.synchronize(event);  // never recorded: complete
+  CHECK(watcher->looks == 0);
+  spin_for<<<1, 1, 0, stream.native()>>>(50'000'000);  // tens of milliseconds
+  stream.record(event);
+  other.synchronize(event);
+  CHECK(watcher->looks > 0);
+  CHECK(cudaEventQuery(event.native()) == cudaSuccess);
+  CHECK(cudaStreamQuery(stream.native()) == cudaSuccess);
+  spin_for<<<1, 1, 0, stream.native()>>>(50'000'000);
+  stream.record(event);
+  watcher->most = watcher->looks + 2;
+  CHECK_THROWS_WITH_AS(other.synchronize(event), "planted", zero::CommunicationError);
+  watcher->most = 1 << 30;
+  stream.synchronize();
 }
 
 TEST_CASE("a GPU that is not there is refused") {

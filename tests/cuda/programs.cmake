@@ -89,7 +89,7 @@ endif()
 
 # Several processes over NCCL, on one GPU if need be.
 add_executable(cuda_ranks ${cuda_dir}/ranks.cu ${cuda_dir}/calls.cpp)
-foreach(stage RANGE 7)
+foreach(stage RANGE 3)
   target_sources(cuda_ranks PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
 endforeach()
 zero_cuda_test_options(cuda_ranks)
@@ -98,15 +98,28 @@ function(zero_cuda_ranks_test name)
   set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
 foreach(world IN ITEMS 2 4)
-  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3 copy-engines late-choice)
+  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3 copy-engines late-choice lone-choice)
     zero_cuda_ranks_test("${scenario} of ${world} ranks over NCCL"
       ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
   endforeach()
 endforeach()
-foreach(scenario IN ITEMS late dies)
-  zero_cuda_ranks_test("a rank of four over NCCL ${scenario}"
+foreach(scenario IN ITEMS late dies
+    late-stage-1 late-stage-3 late-stage-1-replay late-stage-3-replay late-stage-3-ahead late-stage-3-replay-ahead
+    dies-stage-1 dies-stage-3 dies-stage-1-replay dies-stage-3-replay)
+  zero_cuda_ranks_test("a rank of four over NCCL: ${scenario}"
     ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
 endforeach()
+# Ranks with a GPU each, between which NCCL takes its own ways.
+foreach(scenario IN ITEMS collectives training-1 training-3 copy-engines lone-choice)
+  set(name "${scenario} of 2 ranks over NCCL, a GPU each")
+  zero_cuda_ranks_test(${name} ${ZERO_BASH} ${cuda_dir}/several_ranks.sh --own-gpus 2 $<TARGET_FILE:cuda_ranks> ${scenario})
+  set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu2)
+endforeach()
+
+# What compute-sanitizer finds in kernels.
+add_test(NAME "cuda/compute-sanitizer finds nothing"
+  COMMAND ${CMAKE_COMMAND} -E env SECONDS_EACH=900 ${ZERO_BASH} ${cuda_dir}/sanitize.sh $<TARGET_FILE_DIR:cuda_tests>)
+set_tests_properties("cuda/compute-sanitizer finds nothing" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 7200 RUN_SERIAL ON)
 
 # What each stage's object calls of NCCL, without optimisation.
 foreach(stage RANGE 3)

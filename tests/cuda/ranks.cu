@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,20 @@ using zero::cuda::Nccl;
 
 void demand(bool good, std::string const& what) {
   if (!good) throw zero::Error("wrong: " + what);
+}
+
+/// Of the stages whose state lies on the device, which are all that is linked here.
+Trained train_stage(int stage, Training const& training) {
+  switch (stage) {
+    case 0:
+      return train<0>(training);
+    case 1:
+      return train<1>(training);
+    case 2:
+      return train<2>(training);
+    default:
+      return train<3>(training);
+  }
 }
 
 /// Small integers: every type holds their sums, in whatever order they are made.
@@ -98,12 +113,93 @@ void collectives(zero::LaunchOptions const& options) {
       options);
 }
 
+/// Adam's first average after one step is 1 - 0.9 of the mean gradient, and alone it is that of one
+/// rank's gradient: added up in double, in rank order, they are what NCCL has to bring. It rounds
+/// `world - 1` sums to the wire's type, each by at most u = 2^-24 (2^-8 in bf16) of what is
+/// added up: (1 + u)^(world - 1) - 1 of the magnitudes; the mean, its product with 0.1 and what was
+/// read of each rank round in float: 8 u_32.
+void sums(int stage, int world, bool bf16) {
+  Training t;
+  t.model = everything();
+  t.bf16 = bf16;
+  t.steps = 1;
+  std::vector<Trained> alone;
+  for (int r = 0; r < world; ++r) {
+    t.first_rank = r;
+    alone.push_back(train_stage(0, t));
+  }
+  t.first_rank = 0;
+  t.world = world;
+  t.on = RunsOn::nccl;
+  Trained const got = train_stage(stage, t);
+  double const u = std::ldexp(1.0, bf16 ? -8 : -24);
+  double worst = 0;
+  Index elements = 0;
+  Index seen_twice = 0;
+  for (auto const& [place, values] : got.elements) {
+    double sum = 0;
+    double magnitude = 0;
+    for (Trained const& one : alone) {
+      double const term = double{one.elements.at(place)[1]} / world;
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    double const bound = magnitude * (std::pow(1 + u, world - 1) - 1 + 8 * std::ldexp(1.0, -24));
+    double const found = values[1];
+    demand(std::abs(found - sum) <= bound, "a sum of gradients: found " + std::to_string(found) +
+                                               ", expected " + std::to_string(sum));
+    if (magnitude == 0) continue;
+    ++elements;
+    worst = std::max(worst, std::abs(found - sum) / bound);
+    double const twice = sum + double{alone[0].elements.at(place)[1]} / world;
+    seen_twice += std::abs(found - twice) > bound;
+  }
+  std::printf(
+      "stage %d, world %d, %s: %lld sums of gradients, worst/bound %.3f; a rank counted twice "
+      "would be seen in %lld\n",
+      stage, world, bf16 ? "bf16" : "fp32", static_cast<long long>(elements), worst,
+      static_cast<long long>(seen_twice));
+  demand(elements > 0, "no gradients");
+  // One rank of `world` has about 1 / world of the magnitude, many times the bound.
+  demand(seen_twice * 2 > elements, "a rank counted twice would be passed over");
+}
+
+/// From the second step on nothing is allocated and the host waits for nothing; what CUDA was asked
+/// for is the plan, but for the one byte that a buffer of none takes; all of it is given back.
+void quiet(int stage, int world) {
+  for (bool replay : {false, true}) {
+    Training t;
+    t.model = everything();
+    t.world = world;
+    t.bf16 = true;
+    t.on = RunsOn::nccl;
+    t.steps = 40;  // far ahead of the GPU
+    t.quiet = true;
+    t.options.clip = 0.5f;
+    t.options.replay = replay;
+    Trained const got = train_stage(stage, t);
+    demand(got.calls.allocations == 0, std::to_string(got.calls.allocations) + " allocations");
+    demand(got.calls.waits == 0, std::to_string(got.calls.waits) + " waits");
+    demand(got.peak_bytes == got.planned_bytes, "plan and peak of the ledger");
+    std::printf("stage %d, world %d%s: planned %lld bytes, CUDA gave at most %lld, %lld are left\n",
+                stage, world, replay ? ", replayed" : "", static_cast<long long>(got.planned_bytes),
+                static_cast<long long>(got.allocated.peak),
+                static_cast<long long>(got.allocated.bytes));
+    int const rank = zero::find_place(zero::Environment::of_process())->rank;
+    demand(rank != 0 || (got.allocated.peak >= got.planned_bytes &&
+                         got.allocated.peak <= got.planned_bytes + 16),
+           "plan and peak of CUDA");
+    demand(got.allocated.bytes == 0 && got.allocated.pinned == 0, "memory is left");
+  }
+}
+
 /// Against threads on this rank's GPU, which add in rank order. Both round sums of `world` terms:
 /// world * 2^-24 of their size (2^-8 where gradients are bf16) a step; Adam turns that into at most
 /// the same share of a step, but where a gradient is about 0. So most weights are within 64
 /// roundings of a step, and all within two steps.
 void training(int stage, int world) {
   for (bool bf16 : {false, true}) {
+    sums(stage, world, bf16);
     for (Index accumulation : {1, 3}) {
       Training t;
       t.model = everything();
@@ -111,11 +207,11 @@ void training(int stage, int world) {
       t.bf16 = bf16;
       t.options.accumulation = accumulation;
       t.options.bucket = 500;
-      Trained const reference = train(stage, t);
+      Trained const reference = train_stage(stage, t);
       t.on = RunsOn::nccl;
-      Trained const got = train(stage, t);
+      Trained const got = train_stage(stage, t);
       t.options.replay = true;  // publications as well
-      demand(train(stage, t).elements == got.elements, "replays have other bits");
+      demand(train_stage(stage, t).elements == got.elements, "replays have other bits");
       double const step = 0.02;
       double const bound = step * 4 * world * 64 * std::ldexp(1.0, bf16 ? -8 : -24);
       Index beyond = 0;
@@ -139,11 +235,14 @@ void training(int stage, int world) {
       }
     }
   }
+  quiet(stage, world);
 }
 
-/// Who gathers changes no bit: copy engines move what NCCL's kernels move. Ranks that share a GPU
-/// do not reach each other's memory, and there NCCL sends from windows as it does without.
+/// Who gathers changes no bit: copy engines move what NCCL's kernels move. Ranks that claim a host
+/// each, as they must to share a GPU, do not reach each other's memory: there it is refused before
+/// training.
 void copy_engines(int world) {
+  bool const refused = std::getenv("NCCL_HOSTID") != nullptr;
   for (int stage : {1, 2, 3}) {
     for (bool replay : {false, true}) {
       Training t;
@@ -154,9 +253,20 @@ void copy_engines(int world) {
       t.options.bucket = 500;
       t.options.prefetch = 2;
       t.options.replay = replay;
-      Trained const by_kernels = train(stage, t);
+      Trained const by_kernels = refused ? Trained{} : train_stage(stage, t);
       t.copy_engines = true;
-      Trained const by_engines = train(stage, t);
+      if (refused) {
+        try {
+          train_stage(stage, t);
+        } catch (zero::CommunicationError const& e) {
+          std::string const text = e.what();
+          demand(text.find("whose GPUs reach each other's memory") != text.npos, text);
+          std::printf("refused: %s\n", e.what());
+          return;
+        }
+        throw zero::Error("wrong: windows between ranks on several hosts were not refused");
+      }
+      Trained const by_engines = train_stage(stage, t);
       demand(by_engines.elements == by_kernels.elements, "bits of copy engines");
       demand(by_engines.peak_bytes == by_engines.planned_bytes, "plan and peak");
       demand(by_engines.left_bytes == 0, "memory is left");
@@ -164,6 +274,26 @@ void copy_engines(int world) {
                   by_engines.elements.size());
     }
   }
+}
+
+/// One rank alone chooses copy engines: all say so, before step 1.
+void lone_choice(int rank, int world) {
+  Training t;
+  t.model = everything();
+  t.world = world;
+  t.on = RunsOn::nccl;
+  t.copy_engines = rank == 0;
+  t.before_step = [](int, int) { throw zero::Error("wrong: a lone choice came to a step"); };
+  try {
+    train_stage(3, t);
+  } catch (zero::CommunicationError const& e) {
+    std::string const text = e.what();
+    demand(text.find("gather_by_copy_engines() is called by every rank or by none") != text.npos,
+           text);
+    std::printf("refused: %s\n", e.what());
+    return;
+  }
+  throw zero::Error("wrong: a lone choice was taken");
 }
 
 /// A communicator that has gathered cannot change who gathers.
@@ -223,6 +353,32 @@ void dies(zero::LaunchOptions const& options) {
       options);
 }
 
+/// A trainer's last rank does not come to a step, or dies before it. Ahead: the others enqueue
+/// until CUDA's queue is full, where nobody looks but the watchdog.
+void failing_trainer(std::string const& scenario, int rank, int world) {
+  auto const has = [&](char const* word) { return scenario.find(word) != scenario.npos; };
+  bool const last = rank + 1 == world;
+  bool const dies = has("dies");
+  bool const ahead = has("ahead");
+  int const bad_step = 6;  // replays are recorded by then
+  Training t;
+  t.model = everything();
+  t.world = world;
+  t.on = RunsOn::nccl;
+  t.timeout = std::chrono::seconds(5);
+  t.steps = ahead ? 20'000 : 12;
+  t.quiet = ahead;
+  t.options.prefetch = 1;
+  t.options.replay = has("replay");
+  auto const timeout = t.timeout;
+  t.before_step = [=](int, int step) {
+    if (step != bad_step || !last) return;
+    if (dies) std::_Exit(9);
+    std::this_thread::sleep_for(4 * timeout);
+  };
+  train_stage(has("-1") ? 1 : 3, t);
+}
+
 int run(std::string const& scenario) {
   auto const place = zero::find_place(zero::Environment::of_process());
   if (!place) throw zero::Error("several_ranks.sh starts this program");
@@ -231,6 +387,9 @@ int run(std::string const& scenario) {
   if (scenario.rfind("training-", 0) == 0) training(scenario.back() - '0', place->size);
   if (scenario == "copy-engines") copy_engines(place->size);
   if (scenario == "late-choice") late_choice(options);
+  if (scenario == "lone-choice") lone_choice(place->rank, place->size);
+  if (scenario.rfind("late-stage", 0) == 0 || scenario.rfind("dies-stage", 0) == 0)
+    failing_trainer(scenario, place->rank, place->size);
   options.timeout = std::chrono::seconds(4);
   if (scenario == "late") late(options);
   if (scenario == "dies") dies(options);

@@ -105,6 +105,24 @@ TEST_CASE("a graph calls for its work twice, and what it reads is memory, not wh
   CHECK(calls == 2);
 }
 
+TEST_CASE("what is told while a graph is captured is called around each of its launches") {
+  zero::cuda::Device device;
+  auto stream = device.stream();
+  zero::cuda::Replay replay;
+  std::string calls;
+  for (int step = 0; step < 4; ++step) {
+    replay(stream, [&] {
+      if (!stream.captures()) return;
+      stream.at_launches([&](zero::cuda::Stream& s, bool behind) {
+        CHECK(s.native() == stream.native());
+        CHECK(!s.captures());
+        calls += behind ? '>' : '<';
+      });
+    });
+  }
+  CHECK(calls == "<><><>");  // the first call has no graph
+}
+
 TEST_CASE("what throws while it is captured leaves the stream as it was") {
   zero::cuda::Device device;
   auto stream = device.stream();

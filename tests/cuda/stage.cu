@@ -51,7 +51,8 @@ Trained run(Training const& training) {
   Trained trained;
   trained.losses.resize(zero::at(training.world));
   std::mutex mutex;
-  zero::LaunchOptions const patient{.timeout = std::chrono::seconds(120)};
+  zero::LaunchOptions const patient{.timeout = training.timeout};
+  Allocated const before = allocated();
   zero::launch<Backend>(
       training.world,
       [&](auto communicator) {
@@ -63,6 +64,8 @@ Trained run(Training const& training) {
         }
         ChainModel<D> model(training.model, device, training.own_gradients);
         zero::Index const of_model = device.ledger().bytes();
+        Allocated const with_model = allocated();
+        restart_peak();
         zero::AdamW const adamw{
             .lr = 0.02f, .weight_decay = 0.1f, .schedule = zero::LearningRate::linear(2, 50)};
         {
@@ -73,13 +76,14 @@ Trained run(Training const& training) {
           std::vector<std::vector<Batch>> batches(zero::at(training.steps));
           for (int s = 0; s < training.steps; ++s) {
             for (int m = 0; m < training.options.accumulation; ++m)
-              batches[zero::at(s)].push_back(make_batch(rank, s, m));
+              batches[zero::at(s)].push_back(make_batch(training.first_rank + rank, s, m));
             if (s == training.bad_step && rank == 0)
               batches[zero::at(s)].back().poisons.push_back({0});
           }
           Calls counted{};
           for (int s = 0; s < training.steps; ++s) {
             if (s == 2) counted = calls();
+            if (training.before_step) training.before_step(rank, s);
             trainer.step(batches[zero::at(s)]);
             if (training.quiet) continue;
             trained.losses[zero::at(rank)].push_back(trainer.loss());
@@ -97,6 +101,7 @@ Trained run(Training const& training) {
             trained.parameters_hash = hash;
             trained.planned_bytes = trainer.plan().total_bytes();
             trained.peak_bytes = device.ledger().peak_bytes() - of_model;
+            trained.allocated.peak = allocated().peak - with_model.bytes;
           }
         }
         if (rank == 0) trained.left_bytes = device.ledger().bytes();
@@ -104,6 +109,8 @@ Trained run(Training const& training) {
       patient,
       training.on == RunsOn::nccl ? zero::Environment::of_process()
                                   : zero::Environment(zero::Environment::Variables{}));
+  trained.allocated.bytes = allocated().bytes - before.bytes;
+  trained.allocated.pinned = allocated().pinned - before.pinned;
   return trained;
 }
 

@@ -77,6 +77,8 @@ TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocate
       for (float v : values) CHECK(std::isfinite(v));
     }
     CHECK(trained.left_bytes == 0);
+    CHECK(trained.allocated.bytes == 0);
+    CHECK(trained.allocated.pinned == 0);
     training.bad_step = -1;
     training.steps = 7;
     training.quiet = true;

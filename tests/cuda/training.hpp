@@ -11,6 +11,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,9 +28,12 @@ struct Training {
   bool bf16 = false;
   bool own_gradients = false;
   bool copy_engines = false;  ///< over NCCL: who gathers
-  int bad_step = -1;  ///< step in which rank 0's gradient is not finite
+  int first_rank = 0;         ///< rank r has the batches of rank first_rank + r
+  int bad_step = -1;          ///< step in which rank 0's gradient is not finite
   int steps = 4;
   bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted
+  std::chrono::milliseconds timeout = std::chrono::seconds(120);
+  std::function<void(int rank, int step)> before_step{};  ///< what goes wrong there
   zero::Options options{};
 };
 
@@ -45,6 +49,7 @@ struct Trained {
   zero::Index peak_bytes = 0;  ///< of rank 0's device, without the model's own
   Calls calls{};               ///< of rank 0 from step 2 on, where quiet
   zero::Index left_bytes = 0;  ///< once the trainer is gone
+  Allocated allocated{};       ///< peak of this process, without the model's own; left at the end
 };
 
 template <int Stage>

@@ -113,9 +113,9 @@ TEST_CASE("a runtime or an NCCL other than the headers' is wrong") {
         "CUDA runtime: found libcudart of CUDA 13.0; expected CUDA 13.1, with which this was "
         "built; do: take the older one out of LD_LIBRARY_PATH, or build with it");
   f = well();
-  f.nccl = 22203;
+  f.nccl = 22803;
   CHECK(wrong(f) ==
-        "NCCL: found the library of 2.22.3; expected 2.28.9, the header's; do: take the other one "
+        "NCCL: found the library of 2.28.3; expected 2.28.9, the header's; do: take the other one "
         "out of LD_LIBRARY_PATH, or build with its header");
   f.nccl = std::nullopt;
   CHECK(wrong(f) ==
@@ -123,7 +123,7 @@ TEST_CASE("a runtime or an NCCL other than the headers' is wrong") {
         "name its folder");
   f.nccl_header = std::nullopt;
   f.nccl = 2803;
-  CHECK(wrong(f) == "NCCL: found version 2.8.3; expected 2.22.0 or later; do: install a newer one");
+  CHECK(wrong(f) == "NCCL: found version 2.8.3; expected 2.28.0 or later; do: install a newer one");
 }
 
 TEST_CASE("ports that are taken and files of an earlier run are wrong") {

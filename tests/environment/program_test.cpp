@@ -300,7 +300,7 @@ TEST_CASE("an NCCL that is too old, or not the headers', is found") {
   CHECK(old.code == 1);
   REQUIRE(old.wrong().size() == (built ? 2 : 1));
   if (built) CHECK(old.wrong()[0].starts_with("NCCL: found the library of 2.20.5; expected 2."));
-  CHECK(old.wrong().back().starts_with("NCCL: found version 2.20.5; expected 2.22.0 or later"));
+  CHECK(old.wrong().back().starts_with("NCCL: found version 2.20.5; expected 2.28.0 or later"));
 }
 
 TEST_CASE("ports that others hold, and files of an earlier run, are found") {

@@ -24,8 +24,9 @@ if(TARGET gpt2)
     set_tests_properties("gpt2_cuda/the program ends with the same bits with state below the GPU" PROPERTIES
       LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   endif()
-  add_test(NAME "gpt2_cuda/bytes over NCCL are those that the library counts"
-    COMMAND ${ZERO_BASH} ${cuda_dir}/wire.sh $<TARGET_FILE:gpt2>)
-  set_tests_properties("gpt2_cuda/bytes over NCCL are those that the library counts" PROPERTIES
-    LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
+  foreach(stage RANGE 3)
+    set(name "gpt2_cuda/bytes over NCCL are those that the library counts, stage ${stage}")
+    add_test(NAME ${name} COMMAND ${ZERO_BASH} ${cuda_dir}/wire.sh $<TARGET_FILE:gpt2> ${stage})
+    set_tests_properties(${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
+  endforeach()
 endif()

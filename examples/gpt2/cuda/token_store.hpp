@@ -41,7 +41,7 @@ class TokenStore {
                     std::span<Token const> targets) {
     Turn& turn = turns_[next_];
     next_ = (next_ + 1) % turns_.size();
-    if (turn.sent) check(cudaEventSynchronize(turn.done.native()), "cudaEventSynchronize");
+    if (turn.sent) stream.synchronize(turn.done);
     auto* const host = reinterpret_cast<std::int32_t*>(turn.memory.address());
     std::copy(inputs.begin(), inputs.end(), host);
     std::copy(targets.begin(), targets.end(), host + rows_);

@@ -20,7 +20,7 @@ struct Fault {
 };
 
 /// The oldest NCCL and the oldest GPU that are used.
-inline constexpr int oldest_nccl = 22200;
+inline constexpr int oldest_nccl = 22800;
 inline constexpr int oldest_capability = 80;
 
 /// Looks at facts alone.

@@ -70,9 +70,11 @@ concept CanGroup = Communicator<C> && requires(C& c) {
 
 /// gathered_memory(bytes, kind): device memory for what this channel's all_gathers read and write,
 /// where the communicator wants a kind of its own for that; collective, with equal arguments.
+/// gathers_own_memory(): whether a gather from or to other memory must be one on every rank.
 template <class C>
 concept BringsGatheredMemory = Communicator<C> &&
     requires(C& c, Index bytes, std::string_view kind) {
+  { c.gathers_own_memory() } -> std::same_as<bool>;
   { c.gathered_memory(bytes, kind) } -> std::same_as<typename C::Device::Buffer>;
 };
 

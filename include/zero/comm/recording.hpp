@@ -27,6 +27,7 @@ class Recording {
   /// As the communicator it wraps.
   void abort(std::string_view text) const noexcept { inner_.abort(text); }
 
+  bool gathers_own_memory() const { return inner_.gathers_own_memory(); }  ///< as that one
   /// As the communicator it wraps.
   auto gathered_memory(Index bytes, std::string_view kind) requires BringsGatheredMemory<C> {
     return inner_.gathered_memory(bytes, kind);

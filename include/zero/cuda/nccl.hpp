@@ -41,16 +41,21 @@ class NcclCommunicator {
 
   /// Trainers made from now on gather and publish by the GPUs' copy engines, through NCCL's windows
   /// (symmetric memory) and its policy of no thread blocks: a gather then takes no multiprocessor
-  /// from the model, and is not held back by kernels that fill the GPU. Between GPUs that do not
-  /// reach each other's memory NCCL sends as before. Bits are the same. Every rank calls it, before
-  /// anything is made of it. The driver rounds what is kept and what is gathered up to 2 MiB each,
-  /// beyond what ledgers count.
-  /// @throws InvalidArgument where NCCL is older than 2.28, or this communicator has gathered
+  /// from the model, and is not held back by kernels that fill the GPU. Bits are the same. Every
+  /// rank calls it, before anything is made of it, or none: what ranks chose is compared when the
+  /// first trainer is made, where GPUs that do not reach each other's memory are refused as well.
+  /// A model may then keep no lease beyond its schedule. The driver rounds what is kept and what is
+  /// gathered up to 2 MiB each, beyond what ledgers count.
+  /// @throws InvalidArgument where this communicator has gathered
   void gather_by_copy_engines() { world_->gather_by_copy_engines(); }
+  /// As BringsGatheredMemory says.
+  bool gathers_own_memory() const { return size() > 1 && world_->gathers_by_copy_engines(); }
   /// As BringsGatheredMemory says: of the device, or a window. Throws as Device::allocate;
-  /// CommunicationError where NCCL makes no window
+  /// CommunicationError where ranks did not choose alike, their GPUs do not reach each other, or
+  /// NCCL makes no window
   Device::Buffer gathered_memory(Index bytes, std::string_view kind) {
-    if (size() == 1 || !world_->gathers_by_copy_engines()) return device_->allocate(bytes, kind);
+    if (size() > 1) world_->open(1);
+    if (!gathers_own_memory()) return device_->allocate(bytes, kind);
     return device_->allocate(bytes, kind,
                              std::make_shared<detail::NcclWindows>(world_, device_->ordinal()));
   }

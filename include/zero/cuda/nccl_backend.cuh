@@ -40,6 +40,10 @@ struct Nccl {
       try {
         f(Communicator(world_, *device_));
         world_->end();
+      } catch (Failure const& e) {
+        world_->abort("rank " + std::to_string(rank()) + " failed: " + e.what());
+        world_->throw_if_ended();
+        throw;
       } catch (std::exception const& e) {
         world_->abort("rank " + std::to_string(rank()) + " failed: " + e.what());
         throw;

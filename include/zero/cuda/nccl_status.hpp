@@ -9,6 +9,10 @@
 
 #include <type_traits>
 
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
+#error "zero: nccl.h is older than 2.28, the first that gathers by copy engines"
+#endif
+
 namespace zero::cuda {
 
 /// An NCCL call that failed.

@@ -1,257 +1,216 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The ranks of one launch as NCCL knows them, and what this rank has under way: so that whatever
-// does not end can be named, and nothing is waited for without end.
+// The ranks of one launch as NCCL knows them.
 
 #include <zero/cuda/bootstrap.hpp>
-#include <zero/cuda/nccl_launches.hpp>
-#include <zero/launch/launch.hpp>
+#include <zero/cuda/nccl_watch.hpp>
 
-#include <algorithm>
-#include <array>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-#include <thread>
+#include <nccl_device/core.h>
+
+#include <exception>
+#include <memory>
+#include <string>
 
 namespace zero::cuda::detail {
 
-/// Communicators of NCCL, one a channel, made when a channel is first used. Once it has failed
-/// every call throws the reason, and the communicators are aborted: no kernel waits for a peer that
-/// is gone. NCCL is called from the rank's host thread; a second thread ends calls that do not
-/// return.
-class NcclWorld : public Watcher {
+/// Communicators of NCCL, one a channel, made when a channel is first used; collective.
+class NcclWorld : public NcclWatch {
  public:
-  static constexpr int num_channels = 4;
-  using Clock = std::chrono::steady_clock;
+  static constexpr int oldest = NCCL_VERSION(2, 28, 0);  ///< NCCL
 
   /// Joins the others, on the calling thread's GPU; collective.
-  /// @throws CommunicationError when not all ranks come within the timeout
+  /// @throws InvalidArgument where NCCL's library is older than 2.28; CommunicationError when not
+  ///   all ranks come within the timeout
   NcclWorld(Bootstrap const& bootstrap, int rank, int size, LaunchOptions const& options)
-      : rank_(rank),
-        size_(size),
-        timeout_(std::min(options.timeout, longest)),
-        grace_(options.grace) {
-    check(cudaGetDevice(&ordinal_), "cudaGetDevice");
-    join(bootstrap);
-    watchdog_ = std::thread([this] { guard_calls(); });
-  }
-  NcclWorld(NcclWorld const&) = delete;
-  NcclWorld& operator=(NcclWorld const&) = delete;
-  ~NcclWorld() override {
-    abort("the world has ended");
-    {
-      std::lock_guard const lock(mutex_);
-      stops_ = true;
+      : NcclWatch(rank, options), size_(size) {
+    int loaded = 0;
+    check(ncclGetVersion(&loaded), "ncclGetVersion");
+    if (loaded < oldest) {
+      throw InvalidArgument("NCCL: found the library of " + std::to_string(loaded / 10000) + "." +
+                            std::to_string(loaded / 100 % 100) + "; expected 2.28 or later");
     }
-    changed_.notify_all();
-    watchdog_.join();
+    join(bootstrap);
   }
 
-  int rank() const { return rank_; }
   int size() const { return size_; }
 
   /// Channel 1 gathers by copy engines from now on, from the windows that NcclWindows makes.
   /// Every rank, before its channel 1 is used.
-  /// @throws InvalidArgument where NCCL is older than 2.28, or the channel was used
+  /// @throws InvalidArgument where the channel was used
   void gather_by_copy_engines() {
-    int loaded = 0;
-    check(ncclGetVersion(&loaded), "ncclGetVersion");
-    int const oldest = std::min(loaded, NCCL_VERSION_CODE);
-    if (oldest < NCCL_VERSION(2, 28, 0)) {
-      throw InvalidArgument("NCCL: gathers by copy engines need version 2.28; found " +
-                            std::to_string(oldest / 10000) + "." +
-                            std::to_string(oldest / 100 % 100) +
-                            (oldest == loaded ? " loaded" : " compiled against"));
-    }
-    if (channels_[gathering].communicator != nullptr && !by_copy_engines_)
+    if (has(gathering) && !by_copy_engines_)
       throw InvalidArgument("NCCL: gathers by copy engines; channel 1 has gathered already");
     by_copy_engines_ = true;
   }
   bool gathers_by_copy_engines() const { return by_copy_engines_; }
 
+  /// Makes the channel's communicator where it has none; collective. All ranks use their channels
+  /// for the first time in one order.
+  /// @throws CommunicationError where not all ranks make this channel, or not alike; where the
+  ///   ranks' GPUs do not reach each other's memory and channel 1 is to gather by copy engines
+  void open(std::size_t channel) {
+    if (has(channel)) return;
+    bool const by_engines = channel == gathering && by_copy_engines_;
+    // NCCL makes a communicator for each colour: ranks that do not do the same are counted apart.
+    int const color = static_cast<int>(2 * channel) + (by_engines ? 1 : 0);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (by_engines) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+    ncclComm_t made = nullptr;
+    guarded(
+        0, Entry{"ncclCommSplit"},
+        [&](ncclComm_t all) {
+          ncclResult_t const status = ncclCommSplit(all, color, rank_, &made, &config);
+          if (status != ncclSuccess) return status;
+          std::lock_guard const lock(mutex_);
+          if (!failed_) std::swap(channels_[channel].communicator, made);
+          return status;
+        },
+        [&] { abort_all({made}); });
+    int alike = 0;
+    int reached = 0;
+    guarded(channel, Entry{"ncclCommCount"}, [&](ncclComm_t mine) {
+      if (by_engines) reached = ncclTeamLsa(mine).nRanks;
+      return ncclCommCount(mine, &alike);
+    });
+    std::string const me = "rank " + std::to_string(rank_);
+    std::string const all = std::to_string(size_) + " ranks";
+    if (alike != size_) {
+      fail(me + " makes channel " + std::to_string(channel) +
+           (by_engines             ? " to gather by copy engines"
+            : channel == gathering ? " to gather by kernels"
+                                   : "") +
+           ", and so do " + std::to_string(alike) + " of " + all +
+           "; expected all: gather_by_copy_engines() is called by every rank or by none, and ranks "
+           "use their channels for the first time in one order");
+    }
+    if (by_engines && reached != size_) {
+      fail(me + " gathers by copy engines, and NCCL finds " + std::to_string(reached) + " of " +
+           all +
+           " whose GPUs reach each other's memory; expected all: gather without copy engines");
+    }
+  }
+
   /// Makes memory of this GPU a window of channel 1; collective, with equal sizes.
   /// @throws CommunicationError where NCCL makes none
   ncclWindow_t open_window(void* address, std::size_t bytes) {
-    ncclComm_t const communicator = of_channel(gathering);
+    open(gathering);
     ncclWindow_t window = nullptr;
-    guarded(Entry{"ncclCommWindowRegister", static_cast<Index>(bytes), 1}, [&] {
-      return ncclCommWindowRegister(communicator, address, bytes, &window, NCCL_WIN_COLL_SYMMETRIC);
-    });
+    guarded(gathering, Entry{"ncclCommWindowRegister", static_cast<Index>(bytes), 1},
+            [&](ncclComm_t c) {
+              return ncclCommWindowRegister(c, address, bytes, &window, NCCL_WIN_COLL_SYMMETRIC);
+            });
     if (window == nullptr) {
       fail("rank " + std::to_string(rank_) + ": NCCL makes no window of " + std::to_string(bytes) +
            " bytes here: gather without copy engines");
     }
     return window;
   }
-  /// Ends that; this rank's work with it is done.
+  /// Ends that; this rank's work with it is done. What fails is thrown by the next call.
   void close_window(ncclWindow_t window) noexcept {
-    std::lock_guard const lock(mutex_);
-    ncclComm_t const communicator = channels_[gathering].communicator;
-    if (communicator != nullptr) ncclCommWindowDeregister(communicator, window);
+    try {
+      guarded(gathering, Entry{"ncclCommWindowDeregister"}, [&](ncclComm_t c) {
+        return c == nullptr ? ncclSuccess : ncclCommWindowDeregister(c, window);
+      });
+    } catch (std::exception const&) {  // the world has failed, and keeps the reason
+    }
   }
-
   /// Enqueues a collective: call(communicator) returns NCCL's status.
   template <class F>
   void issue(int channel, Stream& stream, Entry const& entry, F call) {
-    ncclComm_t const communicator = of_channel(channel);
-    guarded(entry, [&] { return call(communicator); });
+    open(at(channel));
+    guarded(at(channel), entry, call);
     Channel& c = channels_[at(channel)];
     if (c.group > 0) {
       c.grouped.push_back(entry);
       c.stream = &stream;
     } else {
-      c.launches.add(stream, entry, 0, ++order_);
+      enqueued(at(channel), stream, entry, 0);
     }
   }
   void group_start(int channel) {
-    of_channel(channel);
+    open(at(channel));
     check(ncclGroupStart(), "ncclGroupStart");
+    std::lock_guard const lock(mutex_);
+    ++groups_;
     ++channels_[at(channel)].group;
   }
   void group_end(int channel) {
     Channel& c = channels_[at(channel)];
-    --c.group;
-    Entry const first = c.grouped.empty() ? Entry{} : c.grouped.front();
-    guarded(first, [] { return ncclGroupEnd(); });
-    if (c.group > 0 || c.grouped.empty()) return;
-    c.launches.add(*c.stream, first, static_cast<Index>(c.grouped.size()) - 1, ++order_);
-    c.grouped.clear();
-  }
-
-  /// @throws CommunicationError for an error that NCCL has met meanwhile, or, while the host waits,
-  ///   when what is under way does not end within the timeout: names this rank, the collective and
-  ///   its unit
-  void look(bool host_waits) override {
-    rethrow();
-    NcclLaunches::Launch const* oldest = nullptr;
-    std::size_t oldest_channel = 0;
-    for (std::size_t i = 0; i < channels_.size(); ++i) {
-      Channel& c = channels_[i];
-      if (c.communicator == nullptr) continue;
-      ncclResult_t status = ncclSuccess;
-      check(ncclCommGetAsyncError(c.communicator, &status), "ncclCommGetAsyncError");
-      NcclLaunches::Launch const* const first = c.launches.oldest();
-      if (status != ncclSuccess && status != ncclInProgress) {
-        fail("rank " + std::to_string(rank_) + " has lost another rank, in " +
-             (first == nullptr ? "no collective" : first->text(i)) + ": " +
-             describe(status, c.communicator, "NCCL", std::source_location::current()));
-      }
-      if (first == nullptr || (oldest != nullptr && oldest->order <= first->order)) continue;
-      oldest = first;
-      oldest_channel = i;
-    }
-    if (!host_waits || oldest == nullptr) {
-      waits_since_.reset();
-      return;
-    }
-    if (!waits_since_ || waits_for_ != oldest->order) {
-      waits_since_ = Clock::now();
-      waits_for_ = oldest->order;
-    } else if (Clock::now() - *waits_since_ > timeout_) {
-      fail("rank " + std::to_string(rank_) + " waits in " + oldest->text(oldest_channel) +
-           ", which did not end within " + std::to_string(timeout_.count()) + " ms");
-    }
-  }
-
-  /// All later calls throw the reason; the communicators are aborted, which the other ranks see as
-  /// a lost connection. The first reason stays.
-  void abort(std::string_view reason) noexcept {
     {
       std::lock_guard const lock(mutex_);
-      if (failed_) return;
-      failed_ = true;
-      try {
-        reason_ = reason;
-      } catch (...) {
-        reason_.clear();
-      }
+      throw_if_failed();  // which has ended the group
+      --groups_;
+      --c.group;
     }
-    abort_communicators();
+    Entry const first = c.grouped.empty() ? Entry{} : c.grouped.front();
+    guarded(at(channel), first, [](ncclComm_t) { return ncclGroupEnd(); });
+    if (c.group > 0 || c.grouped.empty()) return;
+    enqueued(at(channel), *c.stream, first, static_cast<Index>(c.grouped.size()) - 1);
+    c.grouped.clear();
   }
 
   /// This rank is done: waits until all work is, and NCCL has let go of it.
   /// @throws CommunicationError when that takes longer than the timeout
   void end() {
-    rethrow();
-    auto const begun = Clock::now();
-    for (Channel& c : channels_) {
-      while (c.launches.oldest() != nullptr) {
-        look(true);
-        std::this_thread::yield();
-      }
+    while (under_way()) {
+      look(true);
+      std::this_thread::yield();
     }
+    auto const begun = Clock::now();
+    auto const in_time = [&](bool good) {
+      if (!good)
+        fail("rank " + std::to_string(rank_) + " has ended, and NCCL did not within " +
+             std::to_string(timeout_.count()) + " ms");
+    };
     for (std::size_t i = channels_.size(); i-- > 0;) {
-      ncclComm_t const communicator = channels_[i].communicator;
-      if (communicator == nullptr) continue;
-      guarded(Entry{"ncclCommFinalize"}, [&] { return ncclCommFinalize(communicator); });
+      if (!has(i)) continue;
+      guarded(i, Entry{"ncclCommFinalize"}, ncclCommFinalize);
       for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) {
-        check(ncclCommGetAsyncError(communicator, &state), "ncclCommGetAsyncError");
-        if (state != ncclInProgress) check(state, "ncclCommFinalize", communicator);
-        if (Clock::now() - begun > timeout_)
-          fail("rank " + std::to_string(rank_) + " has ended, and NCCL did not within " +
-               std::to_string(timeout_.count()) + " ms");
+        guarded(i, Entry{"ncclCommFinalize"}, [&](ncclComm_t c) {
+          ncclResult_t const asked = ncclCommGetAsyncError(c, &state);
+          return asked != ncclSuccess || state == ncclInProgress ? asked : state;
+        });
+        in_time(Clock::now() - begun <= timeout_);
         std::this_thread::yield();
       }
-      std::lock_guard const lock(mutex_);
-      channels_[i].communicator = nullptr;
-      check(ncclCommDestroy(communicator), "ncclCommDestroy");
+      ncclComm_t ended = nullptr;
+      {
+        std::lock_guard const lock(mutex_);
+        throw_if_failed();
+        ended = std::exchange(channels_[i].communicator, nullptr);
+      }
+      auto const status = std::make_shared<ncclResult_t>(ncclSuccess);
+      in_time(run_aside(timeout_, [status, ended, ordinal = ordinal_] {
+        ignore(cudaSetDevice(ordinal));
+        *status = ncclCommDestroy(ended);
+      }));
+      if (*status != ncclSuccess) fail(told("ncclCommDestroy", *status));
     }
   }
 
  private:
-  struct Channel {
-    ncclComm_t communicator = nullptr;
-    NcclLaunches launches;
-    std::vector<Entry> grouped;
-    Stream* stream = nullptr;
-    int group = 0;
-  };
-
-  static constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
-
-  void rethrow() {
-    std::lock_guard const lock(mutex_);
-    if (failed_) throw CommunicationError(reason_);
-  }
-  [[noreturn]] void fail(std::string const& reason) {
-    abort(reason);
-    std::lock_guard const lock(mutex_);
-    throw CommunicationError(reason_);
-  }
-
   /// Making the first communicator can block where a rank does not come, and cannot be aborted
-  /// before it has returned: it is made on a thread that is left behind when it does not return.
+  /// before it has returned.
   void join(Bootstrap const& bootstrap) {
     struct Joining {
-      std::mutex mutex;
-      std::condition_variable changed;
-      bool done = false;
-      std::string failure{};
       ncclComm_t communicator = nullptr;
+      std::string failure{};
     };
     Bootstrap::Use const use(bootstrap);
     ncclUniqueId const id = bootstrap.id();
     auto const joining = std::make_shared<Joining>();
-    std::thread([joining, id, rank = rank_, size = size_, ordinal = ordinal_] {
-      ncclComm_t communicator = nullptr;
-      std::string failure;
-      try {
-        activate(ordinal);
-        check(ncclCommInitRank(&communicator, size, id, rank), "ncclCommInitRank");
-      } catch (std::exception const& e) {
-        failure = e.what();
-      }
-      std::lock_guard const lock(joining->mutex);
-      joining->communicator = communicator;
-      joining->failure = failure;
-      joining->done = true;
-      joining->changed.notify_all();
-    }).detach();
+    bool const came =
+        run_aside(timeout_, [joining, id, rank = rank_, size = size_, ordinal = ordinal_] {
+          try {
+            activate(ordinal);
+            check(ncclCommInitRank(&joining->communicator, size, id, rank), "ncclCommInitRank");
+          } catch (std::exception const& e) {
+            joining->failure = e.what();
+          }
+        });
     std::string const whom = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
                              " cannot join the others " + bootstrap.text();
-    std::unique_lock lock(joining->mutex);
-    if (!joining->changed.wait_for(lock, timeout_, [&] { return joining->done; })) {
+    if (!came) {
       throw CommunicationError(whom + ": not all ranks came within " +
                                std::to_string(timeout_.count()) + " ms");
     }
@@ -259,107 +218,35 @@ class NcclWorld : public Watcher {
     channels_[0].communicator = joining->communicator;
   }
 
-  /// The channel's communicator. All ranks use their channels for the first time in one order.
-  ncclComm_t of_channel(int channel) {
-    rethrow();
-    Channel& c = channels_[at(channel)];
-    if (c.communicator != nullptr) return c.communicator;
-    ncclComm_t made = nullptr;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (channel == gathering && by_copy_engines_) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-    guarded(Entry{"ncclCommSplit"},
-            [&] { return ncclCommSplit(channels_[0].communicator, 0, rank_, &made, &config); });
+  /// What stands behind a launch on the stream. Of a graph that the stream captures: behind each
+  /// launch of the graph.
+  void enqueued(std::size_t channel, Stream& stream, Entry const& entry, Index more) {
+    if (!stream.captures()) return enter(channel, stream, {entry, more});
+    stream.at_launches([this, channel, entry, more](Stream& s, bool behind) {
+      if (behind) return enter(channel, s, {.entry = entry, .more = more, .replayed = true});
+      std::lock_guard const lock(mutex_);
+      throw_if_failed();
+    });
+  }
+  void enter(std::size_t channel, Stream& stream, NcclLaunches::Launch launch) {
+    NcclLaunches& launches = channels_[channel].launches;
+    {
+      std::lock_guard const lock(mutex_);
+      launches.sweep();
+    }
+    launches.record(stream.native());
+    launch.order = ++order_;
+    launch.on_stream = stream.native();
     std::lock_guard const lock(mutex_);
-    if (failed_) {
-      ncclCommAbort(made);
-      throw CommunicationError(reason_);
-    }
-    return c.communicator = made;
-  }
-
-  /// Calls NCCL; if it does not return within the timeout, the watchdog aborts.
-  template <class F>
-  void guarded(Entry const& entry, F call) {
-    rethrow();
-    {
-      std::lock_guard const lock(mutex_);
-      calls_since_ = Clock::now();
-      called_for_ = entry;
-    }
-    ncclResult_t const status = call();
-    {
-      std::lock_guard const lock(mutex_);
-      calls_since_.reset();
-      if (failed_) throw CommunicationError(reason_);
-    }
-    if (status == ncclSuccess) return;
-    fail("rank " + std::to_string(rank_) + ", " + zero::describe(entry) + ": " +
-         describe(status, nullptr, "NCCL", std::source_location::current()));
-  }
-  void guard_calls() {
-    std::unique_lock lock(mutex_);
-    auto const beat =
-        std::clamp(timeout_ / 4, std::chrono::milliseconds(1), std::chrono::milliseconds(200));
-    while (!stops_) {
-      changed_.wait_for(lock, beat);
-      if (!calls_since_ || failed_ || Clock::now() - *calls_since_ <= timeout_) continue;
-      std::string const reason = "rank " + std::to_string(rank_) + " is in a call of NCCL for " +
-                                 zero::describe(called_for_) + ", which did not return within " +
-                                 std::to_string(timeout_.count()) + " ms";
-      lock.unlock();
-      abort(reason);
-      lock.lock();
-    }
-  }
-
-  /// Aborting can block as well; after the grace it is left to itself.
-  void abort_communicators() noexcept {
-    try {
-      std::vector<ncclComm_t> all;
-      for (Channel& c : channels_) {
-        if (c.communicator != nullptr) all.push_back(std::exchange(c.communicator, nullptr));
-      }
-      if (all.empty()) return;
-      struct State {
-        std::mutex mutex;
-        std::condition_variable changed;
-        bool done = false;
-      };
-      auto const state = std::make_shared<State>();
-      std::thread([state, all, ordinal = ordinal_] {
-        ignore(cudaSetDevice(ordinal));
-        for (std::size_t i = all.size(); i-- > 0;) ncclCommAbort(all[i]);
-        std::lock_guard const lock(state->mutex);
-        state->done = true;
-        state->changed.notify_all();
-      }).detach();
-      std::unique_lock lock(state->mutex);
-      state->changed.wait_for(lock, grace_, [&] { return state->done; });
-    } catch (...) {  // nothing is left that could be done
-    }
+    launch.since = looked_ = Clock::now();
+    launches.add(launch);
   }
 
   static constexpr std::size_t gathering = 1;  // the channel of gathers and publications
 
-  int rank_;
   int size_;
-  std::chrono::milliseconds timeout_;
-  std::chrono::milliseconds grace_;
-  int ordinal_ = 0;
-  std::array<Channel, num_channels> channels_{};
-  Index order_ = 0;
+  Index order_ = 0;  // of all channels' launches
   bool by_copy_engines_ = false;
-  std::optional<Clock::time_point> waits_since_{};
-  Index waits_for_ = 0;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::thread watchdog_;
-  std::optional<Clock::time_point> calls_since_{};
-  Entry called_for_{};
-  bool stops_ = false;
-  bool failed_ = false;
-  std::string reason_;
 };
 
 }  // namespace zero::cuda::detail

@@ -39,8 +39,10 @@ class Replay {
       return;
     }
     if (graph_ == nullptr) capture(stream, f);
+    for (auto const& at_launch : events_.at_launches) at_launch(stream, false);
     for (Event const* event : events_.waits) stream.wait(*event);
     check(cudaGraphLaunch(graph_, stream.native()), "cudaGraphLaunch");
+    for (auto const& at_launch : events_.at_launches) at_launch(stream, true);
     for (Event* event : events_.records) stream.record(*event);
   }
 

@@ -142,22 +142,19 @@ class SharedCommunicator {
       throw Error("a collective's arguments must be ordered on one stream");
     auto& stream = out.stream();
     detail::SharedWorld::Seat& mine = world_->seat(rank_, channel_);
-    check(cudaEventRecord(mine.ready.native(), stream.native()), "cudaEventRecord");
+    stream.record(mine.ready);
     Post const post{operation, in.view().address(), out.view().address(),
                     n,         Index{sizeof(T)},    where};
     world_->meeting.meet(rank_, channel_, post, [&](std::vector<Post> const& posts) {
-      wait_for_others(stream.native(), &detail::SharedWorld::Seat::ready);
+      wait_for_others(stream, &detail::SharedWorld::Seat::ready);
       part(stream.native(), posts, rank_, n);
-      check(cudaEventRecord(mine.done.native(), stream.native()), "cudaEventRecord");
+      stream.record(mine.done);
     });
-    wait_for_others(stream.native(), &detail::SharedWorld::Seat::done);
+    wait_for_others(stream, &detail::SharedWorld::Seat::done);
   }
-  void wait_for_others(cudaStream_t stream, Event detail::SharedWorld::Seat::*which) {
+  void wait_for_others(typename D::Stream& stream, Event detail::SharedWorld::Seat::*which) {
     for (int q = 0; q < size(); ++q) {
-      if (q == rank_) continue;
-      check(cudaStreamWaitEvent(stream, (world_->seat(q, channel_).*which).native(),
-                                cudaEventWaitDefault),
-            "cudaStreamWaitEvent");
+      if (q != rank_) stream.wait(world_->seat(q, channel_).*which);
     }
   }
 

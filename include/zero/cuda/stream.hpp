@@ -7,6 +7,7 @@
 #include <zero/device/host_workers.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -42,11 +43,15 @@ class Event {
   cudaEvent_t handle_ = nullptr;
 };
 
+class Stream;
+
 /// What was waited for and recorded while a stream was captured, each once, in order: it stays
 /// outside of the graph, whose launch comes behind the waits and before the records.
 struct CapturedEvents {
   std::vector<Event const*> waits{};  ///< not owned
   std::vector<Event*> records{};      ///< not owned
+  /// Called at each launch of the graph: with false before it, with true right behind it.
+  std::vector<std::function<void(Stream&, bool)>> at_launches{};
 };
 
 /// What must be looked at while the host waits, since a stream that waits for other processes would
@@ -151,6 +156,19 @@ class Stream {
     }
     check();
   }
+  /// The host waits until the event, which this stream or another one has recorded, is complete.
+  /// @throws Failure; CommunicationError when it never will be
+  void synchronize(Event const& event) {
+    if (event.native() == nullptr) return;
+    if (watchers_->empty()) {
+      cuda::check(cudaEventSynchronize(event.native()), "cudaEventSynchronize");
+      return;
+    }
+    while (!ended(cudaEventQuery(event.native()), "cudaEventQuery")) {
+      look(true);
+      std::this_thread::yield();
+    }
+  }
   /// @throws Failure for what has failed so far; CommunicationError when another rank has failed
   void check() {
     cuda::check(std::exchange(failed_, cudaSuccess), "cudaEventRecord");
@@ -187,6 +205,11 @@ class Stream {
   }
   /// Between the two.
   bool captures() const { return captured_ != nullptr; }
+  /// Between the two: f(stream, false) is called before each launch of the graph, f(stream, true)
+  /// right behind it. What it names outlives the last launch.
+  void at_launches(std::function<void(Stream&, bool)> f) {
+    captured_->at_launches.push_back(std::move(f));
+  }
   /// Ends that. @param graph is the caller's, null where it failed
   cudaError_t end_capture(cudaGraph_t& graph) noexcept {
     captured_ = nullptr;
@@ -227,13 +250,13 @@ class Stream {
   static void keep(std::vector<E>& events, E event) {
     if (std::find(events.begin(), events.end(), event) == events.end()) events.push_back(event);
   }
-  bool done() {
-    cudaError_t const status = cudaStreamQuery(handle_);
+  bool done() { return ended(cudaStreamQuery(handle_), "cudaStreamQuery"); }
+  static bool ended(cudaError_t status, std::string_view call) {
     if (status == cudaErrorNotReady) {
       ignore(status);
       return false;
     }
-    cuda::check(status, "cudaStreamQuery");
+    cuda::check(status, call);
     return true;
   }
   void look(bool host_waits) {

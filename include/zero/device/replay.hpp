@@ -83,6 +83,11 @@ class Repeated {
     }
     f();
   }
+  /// The same of a part that works on the same things for as long as this object lives.
+  template <class F>
+  void operator()(typename D::Stream& stream, F f) {
+    (*this)(stream, Key{}, std::move(f));
+  }
 
  private:
   struct Choice {

@@ -102,6 +102,14 @@ class Gather {
     // A model that keeps a lease longer than its schedule said still has the planned slot.
     n.extra = user >= 0 && now_[at(user)].leases > 0;
     if (!n.extra) user = r;
+    if constexpr (BringsGatheredMemory<C>) {
+      // Other ranks may still gather into the memory that the communicator brings.
+      if (n.extra && communicator_.gathers_own_memory())
+        throw Error("visit " + std::to_string(residency.first) + " of unit '" +
+                    context_.layout[residency.unit].name +
+                    "': a lease is kept longer than the schedule says, in the place that it is "
+                    "gathered to; expected none where copy engines gather");
+    }
     Index const bytes = context_.layout.elements(residency.unit) * Index{sizeof(Parameter)};
     n.slot = n.extra ? &context_.extra_parameters.take(bytes) : &slots_[residency.slot];
     auto const& all = context_.timeline.gathers();

@@ -32,8 +32,7 @@ class Publish {
     if constexpr (X::Sharding::shards_optimizer) {
       if (context_.shares.alone()) return;
       PhaseTimer const timer(context_.seconds.publish);
-      for (Grouped& group : groups_)
-        group.issue(context_.gathering, {1, 1}, [&] { publish(group.units); });
+      for (Grouped& group : groups_) group.issue(context_.gathering, [&] { publish(group.units); });
     }
   }
 
