@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <bit>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 
 namespace tier_test {
 namespace {
@@ -128,6 +131,50 @@ int updated_before_the_end() {
     trainer.synchronize();
   });
   return seen;
+}
+
+/// Threads that have asked for a rate. A late stream has one of its own.
+struct Askers {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+} askers;
+
+struct AskedSgd : CountedSgd {
+  float learning_rate(Index t) const {
+    std::lock_guard const lock(askers.mutex);
+    askers.threads.insert(std::this_thread::get_id());
+    return lr / static_cast<float>(t);
+  }
+};
+
+TEST_CASE("the rate of an unchecked step is made on the device alone, for both memories") {
+  launch<ThreadsOn<LateDevice>>(1, [&](auto communicator) {
+    int seen = 0;
+    Options options;
+    options.accumulation = 2;
+    options.offload.ratio = 0.5;
+    Trainer trainer{Watching{&seen},     communicator,
+                    AskedSgd{},          options,
+                    Bf16Mixed{},         Sharded<3, Offload<OnHost>>{},
+                    UncheckedGradients{}};
+    askers.threads.clear();  // what ranks compare of optimizers has asked
+    for (int step = 0; step < 3; ++step) trainer.step(std::vector<int>{0, 0});
+    trainer.synchronize();
+    CHECK(askers.threads.size() == 1);
+    // From 0 by 0.5 / t three times, of a mean gradient of 1, in float: each is exact or rounds
+    // alike whichever memory it lies in.
+    float expected = 0;
+    for (int t = 1; t <= 3; ++t) expected -= 0.5f / static_cast<float>(t);
+    Index n = 0;
+    read_weights(trainer, [&](PlacedTensor const&, Index, std::span<float const> values) {
+      for (float v : values) {
+        CHECK(v == expected);
+        ++n;
+      }
+    });
+    CHECK(n == 6 * 640);
+    CHECK(trainer.decision().updates == 3);
+  });
 }
 
 TEST_CASE("unchecked updates below the device begin while backward runs, checked ones after it") {

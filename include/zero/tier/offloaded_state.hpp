@@ -66,6 +66,7 @@ class OffloadedState {
     }
     blocks_.with_stream([](auto& stream) { stream.check(); });
     take_order();
+    if constexpr (!X::Policy::Checking::checks) decide_early();
   }
   OffloadedState(OffloadedState const&) = delete;
   OffloadedState& operator=(OffloadedState const&) = delete;
@@ -168,6 +169,20 @@ class OffloadedState {
   }
   void expect_first(BlockUse use) {
     for (Index turn = 0; turn + 1 < ring(); ++turn) blocks_.expect(tile_of(turn), use);
+  }
+  /// As Clip decides where it knows nothing.
+  void decide_early() {
+    tiers_.decide_by(
+        [&context = context_, rate = LearningRateOf<O>{optimizer_}](
+            typename D::Stream& compute, View<Decision, D> decision, Index micro_batches) {
+          Index const world = context.world();
+          auto claim = context.records().template on<double>(compute);
+          View<double, D> const records = claim.view(0, world * norm_record_doubles);
+          fill_zero(compute, records);
+          decide(compute, View<double const, D>(records), decision,
+                 DecisionInputs{world, 0, static_cast<double>(world * micro_batches), LossScale()},
+                 rate);
+        });
   }
   /// Once all gradients are known, units go in their order, in which the next forward pass comes to
   /// them. Where updates begin before that, the first ones are of units whose gradients come first,

@@ -135,6 +135,7 @@ struct TierPlan {
     tables.add(segments * Index{sizeof(Segment)});
     tables.add(shares.mixes() ? layout.size() * norm_record_doubles * Index{sizeof(double)} : 0);
     tables.add(sizeof(Decision));
+    tables.add(f.checks_gradients ? 0 : Index{sizeof(Decision)});
   }
 
   /// All buffers of host memory, in the order in which they are shown.

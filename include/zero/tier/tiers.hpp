@@ -10,6 +10,7 @@
 #include <zero/tier/tier_plan.hpp>
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -172,23 +173,32 @@ class Tiers {
     auto total = tables_[2].template on<double>(compute);
     copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
   }
-  /// A step begins. Where nothing is looked at its decision follows from the one before, which
-  /// comes down now: updates need not wait until the device comes to decide.
+  /// A step begins. Where nothing is looked at its decision is known now: the device makes it on
+  /// what it has of the step before, and puts that back, and updates need not wait until it comes
+  /// to decide. So the rate is the device's on the host too, to the last bit.
   /// @param compute the device's stream @param decision of the step before
-  void begin([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
+  /// @param micro_batches of this step
+  void begin([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision,
+             [[maybe_unused]] Index micro_batches) {
     if constexpr (optimizer_tier != Tier::device && !checks) {
-      auto claim = tables_[7].template on<Decision>(compute);
-      copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
+      if (!decides_) return;  // nothing is updated
+      auto before = tables_[8].template on<Decision>(compute);
+      auto now = tables_[7].template on<Decision>(compute);
+      copy_out(compute, before.view().address(), View<Decision const, D>(decision));
+      decides_(compute, decision, micro_batches);
+      copy_out(compute, now.view().address(), View<Decision const, D>(decision));
+      copy_in(compute, decision, static_cast<Decision const*>(before.view().address()));
     }
   }
-  /// The step is decided: updates on the host read it there. Unchecked, the host decides as the
-  /// device does.
+  /// What makes the decision of a step that looks at nothing.
+  /// @param decides (Stream& compute, View<Decision, D> decision, Index micro_batches): replaces
+  ///   the decision of the step before, on the stream
+  void decide_by(std::function<void(Stream&, View<Decision, D>, Index)> decides) {
+    decides_ = std::move(decides);
+  }
+  /// The step is decided: updates on the host read it there.
   /// @param compute the device's stream @param decision of this step
-  /// @param inputs,learning_rate what it was made of
-  template <class LearningRate>
-  void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision,
-               [[maybe_unused]] DecisionInputs inputs,
-               [[maybe_unused]] LearningRate const& learning_rate) {
+  void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
     if constexpr (checks) {
       {
         auto claim = tables_[0].template on<Decision>(compute);
@@ -199,16 +209,10 @@ class Tiers {
       host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
         detail::raise(stopped, d->skip != 0);
       });
-    } else {
-      auto before = tables_[7].template on<Decision>(host);
+    } else {  // the updates of the step before may still read theirs
+      auto made = tables_[7].template on<Decision>(host);
       auto now = tables_[0].template on<Decision>(host);
-      inputs.ranks = 1;  // whose record says nothing
-      host.enqueue(
-          [from = before.view().address(), to = now.view().address(), inputs, learning_rate] {
-            double const nothing[norm_record_doubles] = {};
-            *to = *from;
-            decide(*to, nothing, inputs, learning_rate);
-          });
+      host.enqueue([from = made.view().address(), to = now.view().address()] { *to = *from; });
     }
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
@@ -371,6 +375,7 @@ class Tiers {
   SlotArray<H> gradients_;
   StopFlag<D> stop_;
   std::vector<Stream*> watched_;
+  std::function<void(Stream&, View<Decision, D>, Index)> decides_;
   Blocks<D, parameter_tier> parameters_;
   Index next_staging_ = 0;
 };
