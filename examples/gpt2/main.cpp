@@ -9,6 +9,7 @@
 #include <gpt2/batches.hpp>
 #include <gpt2/checkpoints.hpp>
 #include <gpt2/config_file.hpp>
+#include <gpt2/connections.hpp>
 #include <gpt2/corpus.hpp>
 #include <gpt2/files.hpp>
 #include <gpt2/flags.hpp>
@@ -252,6 +253,7 @@ int run(std::span<char const* const> arguments) {
 
 int main(int argc, char** argv) {
   try {
+    gpt2::ask_for_connections();
     return gpt2::run(std::span<char const* const>(argv, static_cast<std::size_t>(argc))
                          .subspan(argc > 0 ? 1 : 0));
   } catch (std::exception const& e) {
