@@ -68,6 +68,7 @@ class Tiers {
         rank_(rank),
         memory_(device, shares.offload().pin_memory),
         down(device.stream()),
+        sums(device.stream()),
         host(device.stream()),
         up(device.stream()),
         tables_((check_memory(), memory_), plan.tables),
@@ -104,7 +105,7 @@ class Tiers {
   /// Calls f(Stream&) for each stream.
   template <class F>
   void for_each_stream(F f) {
-    for (Stream* stream : {&down, &host, &up}) f(*stream);
+    for (Stream* stream : {&down, &sums, &host, &up}) f(*stream);
     for (Stream* stream : watched_) f(*stream);
     parameters_.with_stream(f);
   }
@@ -133,7 +134,7 @@ class Tiers {
     auto records = tables_[3].template on<double>(host);
     auto const record = records.view(u * width, width);
     fill_zero(host, record);
-    with_sums(u, 0, n, [&](auto sums) { add_squares(host, sums, record, Index{u}); });
+    with_sums(u, 0, n, [&](auto of_unit) { add_squares(host, of_unit, record, Index{u}); });
   }
   /// Calls f(View) with sums [begin, begin + count) of a unit's owned elements, claimed on `host`;
   /// elements are float where micro-batches are accumulated, else Gradient.
@@ -322,7 +323,7 @@ class Tiers {
         copy_out(down, to.view().address(),
                  View<Gradient const, D>(source.view(begin + done, count)));
       }
-      auto staged = slot.template on<Gradient>(host);
+      auto staged = slot.template on<Gradient>(sums);
       View<Gradient const, H> const arrived = staged.view(0, count);
       if (shares_.accumulates()) {
         combine<float>(u, done, arrived, adds);
@@ -333,11 +334,11 @@ class Tiers {
   }
   template <class T>
   void combine(int u, Index begin, View<Gradient const, H> from, bool adds) {
-    auto sums = gradients_[u].template on<T>(host);
+    auto kept = gradients_[u].template on<T>(sums);
     if (adds) {
-      add(host, sums.view(begin, from.size()), from);
+      add(sums, kept.view(begin, from.size()), from);
     } else {
-      assign(host, sums.view(begin, from.size()), from);
+      assign(sums, kept.view(begin, from.size()), from);
     }
   }
 
@@ -366,7 +367,8 @@ class Tiers {
 
  public:
   Stream down;  ///< from the device to the host
-  Stream host;  ///< work on host memory
+  Stream sums;  ///< of micro-batches, which updates of other units are not to wait for
+  Stream host;  ///< other work on host memory
   Stream up;    ///< from the host to the device
 
  private:
