@@ -7,6 +7,7 @@
 #include <zero/zero.hpp>
 
 #include <bench/gpt_run.cuh>
+#include <gpt2/connections.hpp>
 #include <gpt2/preflight.hpp>
 
 #include <algorithm>
@@ -197,6 +198,7 @@ int main(int argc, char** argv) {
     return std::string(argc > i ? argv[i] : otherwise);
   };
   if (argument(1, "") == "--help") return usage();
+  gpt2::ask_for_connections();
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: this process sees no GPU");

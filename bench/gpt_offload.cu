@@ -9,6 +9,7 @@
 
 #include <bench/gpt_run.cuh>
 #include <bench/timed_device.hpp>
+#include <gpt2/connections.hpp>
 #include <gpt2/flags.hpp>
 
 #include <algorithm>
@@ -235,6 +236,7 @@ int main(int argc, char** argv) {
     return argc > i ? std::string(argv[i]) : otherwise;
   };
   if (argument(1, "") == "--help") return usage();
+  gpt2::ask_for_connections();
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: this process sees no GPU");
