@@ -185,19 +185,23 @@ void print_outcome(Outcome const& o, Settings const& s) {
   } else {
     std::cout << "\na sample of what it writes now:\n\n" << o.sample << "\n\n";
   }
-  std::cout
-      << zero::MemoryTable{.title = "rank 0", .columns = {"planned", "peak"}, .rows = o.memory}
-      << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
-      << zero::grouped_text(o.measured_bytes) << "\n"
-      << (o.host_bytes == 0
-              ? std::string()
-              : "below the device " + zero::grouped_text(o.host_bytes) + " bytes of host memory, " +
-                    zero::grouped_text(o.locked_bytes) + " of them locked, and " +
-                    zero::grouped_text(o.nvme_bytes) + " bytes in files" +
-                    (s.has_files() ? " by " + transfers_name(s) : "") + "\n")
-      << "sent " << zero::grouped_text(o.wire_elements_per_step) << " elements a step and rank, "
-      << zero::human_count(o.tokens_per_s.value_or(0)) << " tokens/s, parameters "
-      << zero::hexadecimal_text(o.parameters_hash) << "\n";
+  std::cout << zero::MemoryTable{.title = "rank 0",
+                                 .columns = {"planned", "peak"},
+                                 .rows = o.memory}
+            << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
+            << zero::grouped_text(o.measured_bytes) << "\n"
+            << (o.host_bytes == 0
+                    ? std::string()
+                    : "below the device " + zero::grouped_text(o.host_bytes) +
+                          " bytes of host memory, " + zero::grouped_text(o.locked_bytes) +
+                          " of them locked, and " + zero::grouped_text(o.nvme_bytes) +
+                          " bytes in files" + (s.has_files() ? " by " + transfers_name(s) : "") +
+                          "; planned " + zero::grouped_text(o.planned_below[0]) + ", " +
+                          zero::grouped_text(o.planned_below[1]) + " and " +
+                          zero::grouped_text(o.planned_below[2]) + "\n")
+            << "sent " << zero::grouped_text(o.wire_elements_per_step)
+            << " elements a step and rank, " << zero::human_count(o.tokens_per_s.value_or(0))
+            << " tokens/s, parameters " << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
 int run(std::span<char const* const> arguments) {
