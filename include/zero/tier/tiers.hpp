@@ -6,10 +6,10 @@
 
 #include <zero/policy/policies.hpp>
 #include <zero/tier/blocks.hpp>
+#include <zero/tier/free_memory.hpp>
 #include <zero/tier/thread_transfers.hpp>
 #include <zero/tier/tier_plan.hpp>
 
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,23 +25,6 @@ struct NoTiers {
   template <class F>
   void for_each_stream(F) {}  ///< has none
 };
-
-namespace detail {
-
-/// Bytes that this machine can give out, or -1 where it does not say.
-inline Index available_host_bytes() {
-  std::FILE* const file = std::fopen("/proc/meminfo", "r");
-  if (file == nullptr) return -1;
-  char line[128];
-  long long kib = -1;
-  while (std::fgets(line, sizeof line, file) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %lld kB", &kib) == 1) break;
-  }
-  std::fclose(file);
-  return kib < 0 ? -1 : static_cast<Index>(kib) * 1024;
-}
-
-}  // namespace detail
 
 /// @tparam D the device
 /// @tparam P a Policies<...> with a tier that is not the device's
@@ -74,9 +57,9 @@ class Tiers {
         tables_((check_memory(), memory_), plan.tables),
         staging_(memory_, plan.staging),
         gradients_(memory_, plan.gradients),
-        stop_{&tables_[1], tables_[1].template on<std::int32_t>(host).view().address()},
-        parameters_(memory_, plan.parameters, file_system(), stop_) {
-    *stop_.raised = 0;
+        raised_(tables_[1].template on<std::int32_t>(host).view().address()),
+        parameters_(memory_, plan.parameters, file_system(), stop(Reader::parameter_file)) {
+    *raised_ = 0;
     for (Index table : {Index{2}, Index{3}}) {
       auto claim = tables_[table].template on<double>(host);
       fill_zero(host, claim.view());
@@ -85,10 +68,13 @@ class Tiers {
   Tiers(Tiers const&) = delete;
   Tiers& operator=(Tiers const&) = delete;
 
-  H& memory() { return memory_; }                    ///< with the ledgers of host memory
-  Ledger& files() { return files_; }                 ///< of bytes in files
-  TierPlan const& plan() const { return plan_; }     ///< of all below the device
-  StopFlag<D> const& stop() const { return stop_; }  ///< of updates
+  H& memory() { return memory_; }                 ///< with the ledgers of host memory
+  Ledger& files() { return files_; }              ///< of bytes in files
+  TierPlan const& plan() const { return plan_; }  ///< of all below the device
+  /// Streams that look at whether updates are stopped.
+  enum class Reader { up, state_file, parameter_file };
+  /// Says it to one of them. Each claims a slot of its own, so that none waits for another.
+  StopFlag<D> stop(Reader reader) { return {&tables_[flags_of(reader)], raised_}; }
   /// Where and how files are made.
   FileSystem file_system() {
     if constexpr (optimizer_tier == Tier::nvme || parameter_tier == Tier::nvme) {
@@ -206,8 +192,10 @@ class Tiers {
         copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
       }
       auto claim = tables_[0].template on<Decision>(host);
-      auto flag = tables_[1].template on<std::int32_t>(host);
-      host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
+      auto const up_looks = stop(Reader::up).on(host);
+      auto const state_looks = stop(Reader::state_file).on(host);
+      auto const parameters_look = stop(Reader::parameter_file).on(host);
+      host.enqueue([d = claim.view().address(), stopped = raised_] {
         detail::raise(stopped, d->skip != 0);
       });
     } else {  // the updates of the step before may still read theirs
@@ -307,6 +295,9 @@ class Tiers {
   }
 
  private:
+  static constexpr Index flags_of(Reader reader) {
+    return reader == Reader::up ? 1 : reader == Reader::state_file ? 9 : 10;
+  }
   Index slice(int u, Index part) const {
     return part == 0 ? layout_.slice(u) : layout_.frozen_slice(u);
   }
@@ -346,7 +337,7 @@ class Tiers {
     Index const needed = plan_.host_bytes();
     Index const limit = shares_.offload().host_limit_bytes;
     memory_.ledger().limit_bytes(limit);
-    Index const available = detail::available_host_bytes();
+    Index const available = free_host_bytes();
     bool const fits = (limit == 0 || needed <= limit) && (available < 0 || needed <= available);
     if (fits) return;
     throw OutOfMemory("the tiers do not fit: the plan needs " + std::to_string(needed) +
@@ -375,7 +366,7 @@ class Tiers {
   SlotArray<H> tables_;
   SlotArray<H> staging_;
   SlotArray<H> gradients_;
-  StopFlag<D> stop_;
+  std::int32_t* raised_;
   std::vector<Stream*> watched_;
   std::function<void(Stream&, View<Decision, D>, Index)> decides_;
   Blocks<D, parameter_tier> parameters_;
