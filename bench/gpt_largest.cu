@@ -7,13 +7,13 @@
 #include <zero/zero.hpp>
 
 #include <bench/gpt_run.cuh>
+#include <gpt2/connections.hpp>
 #include <gpt2/preflight.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -74,26 +74,6 @@ Choice choice_of(Way const& way, gpt2::Configuration size, Index layers, double 
     for (auto const& tensor : unit.tensors) c.parameters += tensor.elements();
   }
   return c;
-}
-
-/// The number behind a word of a file, or -1.
-Index number_in(char const* file, std::string const& word) {
-  std::ifstream text(file);
-  std::string read;
-  if (!word.empty()) {
-    while (text >> read && read != word) {
-    }
-  }
-  Index n = -1;
-  return text >> n ? n : -1;
-}
-
-/// Bytes of host memory that are free: of the machine, or of what a container gives of it.
-Index free_host_bytes() {
-  Index const machine = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-  Index const most = number_in("/sys/fs/cgroup/memory.max", "");
-  Index const used = number_in("/sys/fs/cgroup/memory.current", "");
-  return most < 0 || used < 0 ? machine : std::min(machine, most - used);
 }
 
 /// The most layers that fit, with as much of the state below the device as that takes; none where
@@ -197,6 +177,7 @@ int main(int argc, char** argv) {
     return std::string(argc > i ? argv[i] : otherwise);
   };
   if (argument(1, "") == "--help") return usage();
+  gpt2::ask_for_connections();
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: this process sees no GPU");
@@ -220,7 +201,7 @@ int main(int argc, char** argv) {
     Index const beside = Index{2} << 30;
     Index const disk =
         folder.empty() ? 0 : static_cast<Index>(std::filesystem::space(folder).available);
-    Bytes const room{static_cast<Index>(free) - beside, free_host_bytes() - 2 * beside,
+    Bytes const room{static_cast<Index>(free) - beside, zero::free_host_bytes() - 2 * beside,
                      disk - beside / 2};
     std::printf("room: %.1f GiB on the device, %.1f in host memory, %.1f for files; width %lld\n",
                 static_cast<double>(room.device) / gib, static_cast<double>(room.host) / gib,

@@ -9,6 +9,7 @@
 
 #include <bench/gpt_run.cuh>
 #include <bench/timed_device.hpp>
+#include <gpt2/connections.hpp>
 #include <gpt2/flags.hpp>
 
 #include <algorithm>
@@ -27,11 +28,12 @@ using zero::at;
 struct Ceilings {
   double compute = 0;
   double bus = 0;  ///< two bytes a parameter each way, both ways at once
+  double up = 0;   ///< two bytes a parameter up, and nothing down
   double update = 0;
 };
 
-/// Pinned copies of so many bytes, each way and both ways at once. @return milliseconds of the last
-double bus_ms(Run const& run) {
+/// Pinned copies of so many bytes, each way and both ways at once: bus and up.
+Ceilings bus_ms(Run const& run) {
   zero::cuda::Device device;
   auto down = device.stream();
   auto up = device.stream();
@@ -59,7 +61,7 @@ double bus_ms(Run const& run) {
   std::printf(
       "bus: %.2f GB down %.1f ms (%.1f GB/s), up %.1f ms (%.1f GB/s), both at once %.1f ms\n",
       gigabytes, ms[0], gigabytes / ms[0] * 1e3, ms[1], gigabytes / ms[1] * 1e3, ms[2]);
-  return ms[2];
+  return {.bus = ms[2], .up = ms[1]};
 }
 
 /// AdamW over all parameters as the tier OnHost makes it, tile by tile: weights and two states a
@@ -189,24 +191,28 @@ void measure(Run const& run, char const* way, Ceilings const& floor, int threads
     double const ms = took.count() / run.steps;
     report(run, way, ms, 1, static_cast<double>(device.ledger().peak_bytes()), trainer.mean_loss());
     auto& tiers = trainer.context().tiers;
-    // Parameters below go up for every gather.
+    // Gradients go down once; parameters below go up for every gather, which reads their files.
+    auto const n = static_cast<double>(run.parameters());
     double gathered = 0;
     if (Sharding::parameter_tier != zero::Tier::device) {
       for (auto const& gather : trainer.context().timeline.gathers())
         gathered += static_cast<double>(trainer.context().layout.elements(gather.unit));
     }
-    double const turns = std::max(1.0, gathered / static_cast<double>(run.parameters()));
-    double const largest = std::max({floor.compute, floor.bus * turns, floor.update});
+    double const bus = floor.bus + floor.up * std::max(0.0, gathered / n - 1);
+    double const largest = std::max({floor.compute, bus, floor.update});
+    double const written = static_cast<double>(tiers.files().peak_bytes());
     std::printf(
         "      below it %.2f GiB of host memory, %.2f GiB in files; by itself a step takes %.1f "
         "ms\n"
         "      %.3f x the largest of compute %.1f, bus %.1f and host update %.1f ms (target 1.1)\n",
-        static_cast<double>(tiers.memory().ledger().peak_bytes()) / gib,
-        static_cast<double>(tiers.files().peak_bytes()) / gib, alone, ms / largest, floor.compute,
-        floor.bus * turns, floor.update);
-    if (double const files = static_cast<double>(tiers.files().peak_bytes()); files > 0)
-      std::printf("      files at %.2f GB/s, were all of them read and written once a step\n",
-                  2 * files / ms * 1e-6);
+        static_cast<double>(tiers.memory().ledger().peak_bytes()) / gib, written / gib, alone,
+        ms / largest, floor.compute, bus, floor.update);
+    if (written > 0) {
+      double const read = static_cast<double>(tiers.plan().state.file_bytes) +
+                          (tiers.plan().parameters.file_bytes > 0 ? gathered * sizeof(bf16) : 0.0);
+      std::printf("      files: %.2f GiB read and %.2f GiB written a step, %.2f GB/s\n", read / gib,
+                  written / gib, (read + written) / ms * 1e-6);
+    }
     if (traces) trace(trainer, batches);
     std::fflush(stdout);
   };
@@ -230,6 +236,7 @@ int main(int argc, char** argv) {
     return argc > i ? std::string(argv[i]) : otherwise;
   };
   if (argument(1, "") == "--help") return usage();
+  gpt2::ask_for_connections();
   int gpus = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::puts("skipped: this process sees no GPU");
@@ -257,7 +264,10 @@ int main(int argc, char** argv) {
       return ways.find("," + std::string(way) + ",") != std::string::npos;
     };
     touch_host_memory(20 * run.parameters(), threads);  // 16 bytes a parameter lie there at most
-    Ceilings const floor{model_alone(run), bus_ms(run), update_ms(run, threads)};
+    double const compute = model_alone(run);
+    Ceilings floor = bus_ms(run);
+    floor.compute = compute;
+    floor.update = update_ms(run, threads);
     using zero::CheckedGradients, zero::OnHost, zero::OnNvme;
     if (asked("host-optimizer"))
       measure<CheckedGradients, OnHost>(run, "optimizer on host", floor, threads, folder, true);

@@ -9,6 +9,7 @@
 #include <gpt2/batches.hpp>
 #include <gpt2/checkpoints.hpp>
 #include <gpt2/config_file.hpp>
+#include <gpt2/connections.hpp>
 #include <gpt2/corpus.hpp>
 #include <gpt2/files.hpp>
 #include <gpt2/flags.hpp>
@@ -184,19 +185,23 @@ void print_outcome(Outcome const& o, Settings const& s) {
   } else {
     std::cout << "\na sample of what it writes now:\n\n" << o.sample << "\n\n";
   }
-  std::cout
-      << zero::MemoryTable{.title = "rank 0", .columns = {"planned", "peak"}, .rows = o.memory}
-      << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
-      << zero::grouped_text(o.measured_bytes) << "\n"
-      << (o.host_bytes == 0
-              ? std::string()
-              : "below the device " + zero::grouped_text(o.host_bytes) + " bytes of host memory, " +
-                    zero::grouped_text(o.locked_bytes) + " of them locked, and " +
-                    zero::grouped_text(o.nvme_bytes) + " bytes in files" +
-                    (s.has_files() ? " by " + transfers_name(s) : "") + "\n")
-      << "sent " << zero::grouped_text(o.wire_elements_per_step) << " elements a step and rank, "
-      << zero::human_count(o.tokens_per_s.value_or(0)) << " tokens/s, parameters "
-      << zero::hexadecimal_text(o.parameters_hash) << "\n";
+  std::cout << zero::MemoryTable{.title = "rank 0",
+                                 .columns = {"planned", "peak"},
+                                 .rows = o.memory}
+            << "planned " << zero::grouped_text(o.planned_bytes) << " bytes a rank, measured peak "
+            << zero::grouped_text(o.measured_bytes) << "\n"
+            << (o.host_bytes == 0
+                    ? std::string()
+                    : "below the device " + zero::grouped_text(o.host_bytes) +
+                          " bytes of host memory, " + zero::grouped_text(o.locked_bytes) +
+                          " of them locked, and " + zero::grouped_text(o.nvme_bytes) +
+                          " bytes in files" + (s.has_files() ? " by " + transfers_name(s) : "") +
+                          "; planned " + zero::grouped_text(o.planned_below[0]) + ", " +
+                          zero::grouped_text(o.planned_below[1]) + " and " +
+                          zero::grouped_text(o.planned_below[2]) + "\n")
+            << "sent " << zero::grouped_text(o.wire_elements_per_step)
+            << " elements a step and rank, " << zero::human_count(o.tokens_per_s.value_or(0))
+            << " tokens/s, parameters " << zero::hexadecimal_text(o.parameters_hash) << "\n";
 }
 
 int run(std::span<char const* const> arguments) {
@@ -252,6 +257,7 @@ int run(std::span<char const* const> arguments) {
 
 int main(int argc, char** argv) {
   try {
+    gpt2::ask_for_connections();
     return gpt2::run(std::span<char const* const>(argv, static_cast<std::size_t>(argc))
                          .subspan(argc > 0 ? 1 : 0));
   } catch (std::exception const& e) {

@@ -8,6 +8,7 @@
 
 #include <gpt2/settings.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,10 +26,11 @@ struct Outcome {
   std::optional<double> validation_loss{};  ///< the last one, where there was one
   std::optional<double> tokens_per_s{};     ///< of all ranks, in training steps
   Index planned_bytes = 0;
-  Index measured_bytes = 0;  ///< peak, of the rank with the largest
-  Index host_bytes = 0;      ///< peak of host memory below the device, of rank 0
-  Index locked_bytes = 0;    ///< of these, locked at the end
-  Index nvme_bytes = 0;      ///< of files of rank 0
+  Index measured_bytes = 0;              ///< peak, of the rank with the largest
+  Index host_bytes = 0;                  ///< peak of host memory below the device, of rank 0
+  Index locked_bytes = 0;                ///< of these, locked at the end
+  Index nvme_bytes = 0;                  ///< of files of rank 0
+  std::array<Index, 3> planned_below{};  ///< the plan of these three
   Index wire_elements_per_step =
       0;  ///< parameters and gradients that a rank sends, without norm records
   Index skipped_steps = 0;

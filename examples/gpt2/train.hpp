@@ -202,6 +202,8 @@ class Rank {
       outcome.host_bytes = tiers.memory().ledger().peak_bytes();
       outcome.locked_bytes = tiers.memory().locked().bytes();
       outcome.nvme_bytes = tiers.files().peak_bytes();
+      zero::TierPlan const& plan = tiers.plan();
+      outcome.planned_below = {plan.host_bytes(), plan.locked_bytes(), plan.nvme_bytes()};
     }
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <gpt2/model.hpp>
+#include <gpt2/offloaded.hpp>
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
 
@@ -109,6 +110,33 @@ TEST_CASE("activations are carved from as many bytes as are told before") {
   Index const bytes = gpt2::Activations<float>::bytes(size, 3, 5, true);
   CHECK(end - begin <= bytes);
   CHECK(end - begin > bytes - 64);
+}
+
+TEST_CASE(
+    "tiers that settings name are the ones that train; both on the device are none of these") {
+  using zero::Tier;
+  gpt2::Settings settings;
+  settings.parameter_tier = Tier::device;
+  Tier optimizer{};
+  Tier parameters{};
+  auto const run = [&]<class Sharding>() {
+    optimizer = Sharding::optimizer_tier;
+    parameters = Sharding::parameter_tier;
+    return gpt2::Outcome{};
+  };
+  CHECK_THROWS_AS((gpt2::with_tiers<3, Tier::device>(settings, run)), zero::InvalidArgument);
+  gpt2::with_tiers<2, Tier::nvme>(settings, run);
+  CHECK(optimizer == Tier::nvme);
+  CHECK(parameters == Tier::device);
+  for (Tier tier : {Tier::host, Tier::nvme}) {
+    settings.parameter_tier = tier;
+    gpt2::with_tiers<3, Tier::device>(settings, run);
+    CHECK(optimizer == Tier::device);
+    CHECK(parameters == tier);
+    gpt2::with_tiers<3, Tier::host>(settings, run);
+    CHECK(optimizer == Tier::host);
+    CHECK(parameters == tier);
+  }
 }
 
 TEST_CASE("--json is one line with exactly these keys, in this order") {

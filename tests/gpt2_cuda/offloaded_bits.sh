@@ -10,10 +10,12 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for i in $(seq 3000); do echo "line $((i % 17)) of a text that is easy to learn"; done >"$folder/text"
 
-# train FLAG...: leaves the last line of its output in $line
+# train FLAG...: leaves the last line of its output in $line, and in $below_line the one on memory below the device
 train() {
-  line=$("$program" --device cuda --ranks 2 --steps 12 --batch 4 --layers 2 --width 64 --heads 2 --context 64 \
-    --text "$folder/text" --json "$@" 2>"$folder/error" | tail -n 1)
+  "$program" --device cuda --ranks 2 --steps 12 --batch 4 --layers 2 --width 64 --heads 2 --context 64 \
+    --text "$folder/text" --json "$@" >"$folder/output" 2>"$folder/error"
+  line=$(tail -n 1 "$folder/output")
+  below_line=$(grep -h '^below the device .* of them locked' "$folder/output" "$folder/error" | tr -d ,)
 }
 # value KEY: of $line
 value() { sed -n "s/.*\"$1\":\"\{0,1\}\([0-9a-fx]*\).*/\1/p" <<<"$line"; }
@@ -29,6 +31,12 @@ check() {
   [ "$(value planned_bytes)" = "$(value measured_bytes)" ] || { echo "$name: the peak on the device is not the plan"; exit 1; }
   [ "$(value host_bytes)" -gt 0 ] || { echo "$name has nothing in host memory"; exit 1; }
   [ "$files" = "$([ "$(value nvme_bytes)" -gt 0 ] && echo yes || echo no)" ] || { echo "$name: bytes in files"; exit 1; }
+  # Host memory, what of it is locked, and files: each is its plan, and beside a GPU all host memory is locked.
+  local peaks plans
+  peaks=$(sed -n 's/^below the device \([0-9]*\) bytes.* memory \([0-9]*\) of them locked and \([0-9]*\) bytes.*/\1 \2 \3/p' <<<"$below_line")
+  plans=$(sed -n 's/.*; planned \([0-9]*\) \([0-9]*\) and \([0-9]*\)$/\1 \2 \3/p' <<<"$below_line")
+  [ -n "$peaks" ] && [ "$peaks" = "$plans" ] || { echo "$name: '$below_line' is not as planned"; exit 1; }
+  [ "$(cut -d ' ' -f 1 <<<"$peaks")" = "$(cut -d ' ' -f 2 <<<"$peaks")" ] || { echo "$name: not all is locked"; exit 1; }
   below=$(value measured_bytes)
 }
 

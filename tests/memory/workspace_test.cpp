@@ -152,7 +152,7 @@ TEST_CASE("and stands behind all other tables, with state below the device in pa
   using zero::Offload;
   zero::Options options{.clip = 0.1f};
   options.offload.ratio = 0.5;
-  check(zero::AdamW{.lr = 0.1f}, options, zero::Sharded<1, Offload<zero::OnHost>>{});
+  check(zero::AdamW{.lr = 0.1f}, options, zero::Sharded<3, Offload<zero::OnHost>>{});
   check(zero::AdamW{.lr = 0.1f}, options, zero::Sharded<3, Offload<zero::OnHost, zero::OnHost>>{});
 }
 

@@ -203,26 +203,27 @@ TEST_CASE("V02: a disk that is full is refused where the file is made, on every 
   std::string const path = folder() + "/small";
   fs::create_directories(path);
   bool const small = ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
-  Setup setup = in_files();
+  // A weight and two states of 4 bytes an element: 2 MiB, half of it a rank's, and its stamp.
+  zero::Units const large{{"a", {{.name = "a.w", .shape = {(Index{2} << 20) / 12}}}}};
+  Setup setup = in_files(2);
+  setup.model = &large;
+  setup.options.offload.tile_elements = 1 << 20;
   setup.options.offload.nvme_path = path;
-  if (small) {
-    setup.options.offload.tile_elements = 64;  // a sector for each array of 64 elements
-    // 2 MiB of state: what is in the way is written first.
-    std::ofstream(path + "/filler") << std::string(1000 * 1024, 'x');
-  } else {
+  if (!small) {
     MESSAGE("this machine mounts no tmpfs for this user: the full disk is the C library's");
     io_faults.reservation = ENOSPC;
   }
+  // Returns once both ranks have stopped.
   std::string const said = failure(setup);
   CHECK_MESSAGE(has(said, "cannot reserve '" + path + "/zero_"), said);
   CHECK_MESSAGE(has(said, ": wanted "), said);
   CHECK_MESSAGE(has(said, " bytes, wrote 0, free "), said);
   CHECK_MESSAGE(has(said, "No space left on device (errno 28)"), said);
   if (small) {
-    fs::remove(path + "/filler");
     CHECK(entries(path) == 0);
-    setup.options.offload.tile_elements = 100000;
-    CHECK(failure(setup) == "");  // with room it trains
+    Setup room = in_files();
+    room.options.offload.nvme_path = path;
+    CHECK(failure(room) == "");
     ::umount(path.c_str());
   }
   fs::remove(path);

@@ -9,12 +9,15 @@
 #include <zero/tier/tiers.hpp>
 
 #include <doctest/doctest.h>
+#include <malloc.h>
 #include <support/death.hpp>
 #include <sys/resource.h>
 #include <tier/run.hpp>
+#include <tier/train.hpp>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <string>
 
@@ -28,6 +31,17 @@ Index open_files() {
     ++n;
   return n;
 }
+
+/// Of this process; 0 where another C library is, or a sanitizer, which looks for leaks itself.
+Index allocated_bytes() {
+#if defined(__GLIBC__) && !ZERO_TESTS_SANITIZED
+  struct mallinfo2 const m = mallinfo2();
+  return static_cast<Index>(m.uordblks + m.hblkhd);
+#else
+  return 0;
+#endif
+}
+constexpr Index least_bytes = 64;  ///< bytes of a slot
 
 std::string refusal(Setup const& setup) {
   try {
@@ -47,12 +61,14 @@ bool has(std::string const& text, std::string const& part) {
 TEST_CASE("device memory falls strictly: nothing offloaded, the optimizer, parameters as well") {
   for (int world : {1, 2, 4}) {
     for (Tier tier : {Tier::host, Tier::nvme}) {
-      Index const none = train_mixed({.place = {3}, .world = world}).ranks[0].device.peak;
-      Index const optimizer =
-          train_mixed({.place = {3, tier}, .world = world}).ranks[0].device.peak;
-      Setup both{.place = {3, tier, tier}, .world = world};
-      both.options.prefetch = 0;
-      Index const parameters = train_mixed(both).ranks[0].device.peak;
+      Setup setup{.place = {3}, .world = world};
+      setup.options.prefetch =
+          0;  // of all three: slots of gathers are what parameters leave behind
+      Index const none = train_mixed(setup).ranks[0].device.peak;
+      setup.place = {3, tier};
+      Index const optimizer = train_mixed(setup).ranks[0].device.peak;
+      setup.place = {3, tier, tier};
+      Index const parameters = train_mixed(setup).ranks[0].device.peak;
       CHECK(optimizer < none);
       CHECK(parameters < optimizer);
     }
@@ -68,16 +84,53 @@ TEST_CASE("host memory holds what files do not: less of it on NVMe") {
   setup.options.offload.buffer_count = 3;
   Numbers const nvme = train_mixed(setup).ranks[0];
   CHECK(nvme.nvme.peak > 0);
+  CHECK(nvme.host.peak < host.host.peak);
 }
 
 TEST_CASE("a hundred trainers, one after the other, leave no memory, no file and no descriptor") {
   for (Place const& place : {Place{1, Tier::host}, Place{3, Tier::nvme, Tier::nvme}}) {
     Setup const setup{.place = place, .steps = 1};
     train_mixed(setup);
+    Numbers const one = train_mixed(setup).ranks[0];
     Index const files = open_files();
+    Index const bytes = allocated_bytes();
     for (int i = 0; i < 100; ++i) train_mixed(setup);
     CHECK(open_files() == files);
+    // What the C library keeps for threads that come and go differs by less than a hundred of the
+    // smallest thing that a trainer might leave a time.
+    CHECK(allocated_bytes() - bytes < 100 * least_bytes);
+    CHECK(one.host.peak > least_bytes);
+    CHECK(zero::locked_in_process() == 0);
     CHECK(entries(folder()) == 0);
+  }
+}
+
+TEST_CASE("a ratio below 1 is told with the share that whole units make, and is stage 3's alone") {
+  zero::Units units;
+  for (std::string const name : {"a", "b", "c"}) units.push_back({name, {{name + ".w", {640}}}});
+  using P = zero::Policies<zero::Sharded<3, zero::Offload<zero::OnHost>>, zero::Bf16Mixed>;
+  zero::Layout const layout(units, 1);
+  for (double ratio : {0.5, 1.0}) {
+    zero::Options options;
+    options.offload.ratio = ratio;
+    zero::Shares const shares(layout, zero::Facts::of<P>(zero::AdamW::num_states), options);
+    std::string const text = zero::TierPlan(layout, shares).text();
+    // Of three alike the first and the last: 2 / 3.
+    CHECK_MESSAGE(has(text,
+                      "; of the optimizer state 0.666667 below the device, by whole units, "
+                      "for a ratio of 0.500000") == (ratio == 0.5),
+                  text);
+  }
+  for (int stage : {1, 2}) {
+    Setup setup{.place = {stage, Tier::host}};
+    setup.options.offload.ratio = 0.5;
+    std::string said;
+    try {
+      train_mixed(setup);
+    } catch (zero::InvalidArgument const& e) {
+      said = e.what();
+    }
+    CHECK(said == "Options::offload.ratio: found 0.5; expected 1, or stage 3");
   }
 }
 
@@ -156,6 +209,59 @@ TEST_CASE("plan and ledgers tell locked bytes of a rank, and of a process and a 
   plan.locks = true;
   CHECK(plan.locked_text(2, 8) ==
         "locked: 1024 bytes a rank, 2048 bytes a process of 2 ranks, 8192 bytes a host of 8 ranks");
+}
+
+namespace {
+
+/// The host as a device that pins, until it has no more room for it.
+struct Pinning : zero::Host {
+  static inline std::atomic<Index> room = Index{1} << 40;
+
+  static Pinning with_threads(int) { return {}; }
+  void pin(std::byte*, Index bytes) {
+    if (room.fetch_sub(bytes) < bytes) throw zero::OutOfMemory("no room");
+  }
+  void unpin(std::byte*) noexcept {}
+};
+static_assert(zero::CanPin<Pinning>);
+
+}  // namespace
+
+TEST_CASE("beside a device that pins, plan and peak of locked bytes are those of the host") {
+  Setup const setup{.place = {3, Tier::host, Tier::host}, .world = 2};
+  using Below = zero::Sharded<3, zero::Offload<zero::OnHost, zero::OnHost>>;
+  Outcome const outcome =
+      train<Pinning, Below, zero::Bf16Mixed, zero::State<float>>(setup, zero::AdamW{});
+  CHECK(fault(outcome) == "");
+  for (Numbers const& n : outcome.ranks) {
+    CHECK(n.locked.planned == n.host.planned);
+    CHECK(n.locked.peak == n.locked.planned);
+  }
+  zero::Units const units{{"a", {{.name = "a.w", .shape = {640}}}}};
+  zero::Facts const facts =
+      zero::Facts::of<zero::Policies<Below, zero::Bf16Mixed>>(zero::AdamW::num_states);
+  for (bool pins : {false, true}) {
+    auto const plan =
+        zero::plan_memory(units, {{0, zero::Phase::forward}, {0, zero::Phase::backward}}, 1, facts,
+                          zero::Options{}, 0, pins);
+    CHECK(plan.tiers.locked_bytes() == (pins ? plan.tiers.host_bytes() : 0));
+  }
+
+  Pinning::room = 5000;
+  Pinning device;
+  zero::HostSide<Pinning> side(device, zero::MemoryLock::none);
+  auto const first = side.allocate(4000, "host gradients");
+  std::string said;
+  try {
+    auto const second = side.allocate(3000, "host optimizer state");
+  } catch (zero::OutOfMemory const& e) {
+    said = e.what();
+  }
+  CHECK_MESSAGE(has(said, "3000 bytes for host optimizer state cannot be locked beside the 4000"),
+                said);
+  CHECK_MESSAGE(has(said, ": no room; RLIMIT_MEMLOCK of the process"), said);
+  CHECK(side.ledger().bytes() == 4000);
+  CHECK(side.locked().bytes() == 4000);
 }
 
 #if !ZERO_TESTS_SANITIZED  // a sanitizer makes mlock do nothing, and succeed

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,10 @@ struct Setup {
   std::function<void(int rank, int step, Index live_bytes)> after_step{};
   int world = 1;
   int steps = 3;
-  int bad_step = -1;        ///< a gradient is infinite in this one
+  int bad_step = -1;  ///< a gradient is not finite in this one
+  float bad_value = std::numeric_limits<float>::infinity();  ///< which it is instead
+  int bad_rank = -1;                                         ///< whose it is; -1: the last one's
+  Index bad_element = 0;                                     ///< counted over all tensors
   Index micro_batches = 1;  ///< of each step but the first, which has Options::accumulation
   zero::Options options{.clip = 4};
 };

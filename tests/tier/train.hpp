@@ -12,7 +12,6 @@
 #include <tier/run.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 namespace tier_test {
@@ -36,8 +35,8 @@ inline std::vector<std::vector<float>> batches_of(Setup const& setup, int step, 
     for (Index i = 0; i < elements; ++i)
       batches[m].push_back(setup.gradient(step, static_cast<Index>(m), rank, i));
   }
-  if (step == setup.bad_step && rank == setup.world - 1)
-    batches.back()[0] = std::numeric_limits<float>::infinity();
+  if (step == setup.bad_step && rank == (setup.bad_rank < 0 ? setup.world - 1 : setup.bad_rank))
+    batches.back()[at(setup.bad_element)] = setup.bad_value;
   return batches;
 }
 

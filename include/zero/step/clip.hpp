@@ -67,7 +67,7 @@ class Clip {
                                 static_cast<double>(world * micro_batches), context_.loss_scale};
     decide(stream, View<double const, D>(records.view(0, world * width)), decision.view(0, 1),
            inputs, learning_rate);
-    if constexpr (below) context_.tiers.decided(stream, decision.view(), inputs, learning_rate);
+    if constexpr (below) context_.tiers.decided(stream, decision.view());
     if constexpr (RunsHostCode<D>) {
       stream.enqueue([d = decision.view(0, 1), x = &context_, step = context_.step] {
         check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->unit_name(u); });

@@ -67,7 +67,7 @@ class Context : Requirements<C, P> {
         shares(layout, facts, options),
         timeline((validate(model.schedule, units), std::move(model.schedule)), layout, shares,
                  options),
-        plan(layout, shares, timeline, workspace_bytes<Device>),
+        plan(layout, shares, timeline, workspace_bytes<Device>, CanPin<Device>),
         communicator(std::move(ranks)),
         compute(device().stream()),
         gathering(device().stream()),

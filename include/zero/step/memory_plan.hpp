@@ -37,11 +37,11 @@ struct MemoryPlan {
   MemoryPlan() = default;
   /// Of one rank, from what it owns and when.
   /// @param layout, shares, timeline of the rank
-  /// @param workspace workspace_bytes<Device> of its device
+  /// @param workspace,pins workspace_bytes and CanPin of its device
   /// @throws InvalidArgument for bytes beyond 64 bits
   MemoryPlan(Layout const& layout, Shares const& shares, Timeline const& timeline,
-             Index workspace = 0)
-      : tiers(layout, shares) {
+             Index workspace = 0, bool pins = false)
+      : tiers(layout, shares, pins) {
     Facts const& f = shares.facts();
     Index largest = 0;
     // More than any buffer below has, so that no size can overflow.
@@ -96,15 +96,16 @@ struct MemoryPlan {
 /// @param units, schedule of the model
 /// @param world ranks
 /// @param facts, options of the trainer
-/// @param workspace workspace_bytes<Device> of the device
+/// @param workspace,pins workspace_bytes and CanPin of the device
 /// @throws InvalidArgument as validate(units), validate(schedule, units), validate(options)
 inline MemoryPlan plan_memory(Units const& units, Schedule const& schedule, Index world,
-                              Facts const& facts, Options const& options, Index workspace = 0) {
+                              Facts const& facts, Options const& options, Index workspace = 0,
+                              bool pins = false) {
   validate(options);
   Layout const layout(units, world);
   validate(schedule, units);
   Shares const shares(layout, facts, options);
-  return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options), workspace);
+  return MemoryPlan(layout, shares, Timeline(schedule, layout, shares, options), workspace, pins);
 }
 
 }  // namespace zero

@@ -166,7 +166,8 @@ class Pass {
     // Not with an evaluation's: it may come between the micro-batches of a step.
     if (Trains && micro.number == 0) fill_zero(context_.compute, loss_.view(1, 1));
     decision_ = context_.decision().template on<Decision>(context_.compute);
-    if (Trains && micro.number == 0) context_.tiers.begin(context_.compute, decision_.view());
+    if (Trains && micro.number == 0)
+      context_.tiers.begin(context_.compute, decision_.view(), micro.count);
     context_.in_pass = true;
   }
 

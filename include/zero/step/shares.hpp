@@ -79,6 +79,9 @@ struct Facts {
 
 /// @throws InvalidArgument for options that the facts leave no room for
 inline void validate(Facts const& facts, Options const& o) {
+  if (facts.optimizer_tier != Tier::device && facts.stage() < 3)
+    require_argument(o.offload.ratio == 1, "Options::offload.ratio", o.offload.ratio,
+                     "1, or stage 3");
   if (facts.checks_gradients) return;
   require_argument(o.clip == 0, "Options::clip", double{o.clip},
                    "0 with UncheckedGradients, which makes no norm");

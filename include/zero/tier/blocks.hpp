@@ -189,12 +189,12 @@ struct NoRing {
 }  // namespace detail
 
 /// Raised while a step is skipped, and for good once a file has failed: then updates read and write
-/// no file, and nothing of theirs goes up. Whose work looks at it claims the slot, so that it sees
-/// what was decided of its own step.
+/// no file, and nothing of theirs goes up. A stream whose work looks at it claims a slot of its
+/// own, which what raises it claims as well, so that it sees what was decided of its own step.
 template <Device D>
 struct StopFlag {
-  Slot<HostSide<D>>* slot = nullptr;  ///< with the flag
-  std::int32_t* raised = nullptr;     ///< its address
+  Slot<HostSide<D>>* slot = nullptr;  ///< of one stream
+  std::int32_t* raised = nullptr;     ///< the address of the one flag
 
   /// Claims the flag for work on a stream.
   Claim<std::int32_t, HostSide<D>> on(typename D::Stream& stream) const {

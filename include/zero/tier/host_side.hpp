@@ -101,12 +101,16 @@ class HostSideBuffer {
   void lock() {
     if (bytes_ == 0) return;
     if constexpr (CanPin<D>) {
-      common_->device->pin(address_, bytes_);  // whatever the option says: kernels read it
+      try {  // whatever the option says: kernels read it
+        common_->device->pin(address_, bytes_);
+      } catch (OutOfMemory const& e) {
+        throw OutOfMemory(refusal(e.what()));
+      }
     } else if (common_->lock == MemoryLock::none) {
       return;
     } else if (mlock(address_, at(bytes_)) != 0) {
       if (common_->lock == MemoryLock::attempt) return;
-      throw OutOfMemory(refusal(errno));
+      throw OutOfMemory(refusal(std::strerror(errno)));
     }
     common_->locked.take(kind_, bytes_);
     locked_in_process() += bytes_;
@@ -121,16 +125,17 @@ class HostSideBuffer {
     common_->locked.give(kind_, bytes_);
     locked_in_process() -= bytes_;
   }
-  std::string refusal(int error) const {
+  std::string refusal(std::string const& reason) const {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     return "locked memory: " + std::to_string(bytes_) + " bytes for " + kind_ +
            " cannot be locked beside the " + std::to_string(common_->locked.bytes()) +
            " bytes of this rank, and " + std::to_string(locked_in_process().load()) +
-           " of this process, that are: " + std::strerror(error) +
+           " of this process, that are: " + reason +
            "; RLIMIT_MEMLOCK of the process, all its ranks together, is " +
            (limit.rlim_cur == RLIM_INFINITY ? "without limit" : std::to_string(limit.rlim_cur)) +
-           " bytes. Raise it (ulimit -l), or do not demand that memory is locked";
+           " bytes. Raise it (ulimit -l), or " +
+           (CanPin<D> ? "keep less below the device" : "do not demand that memory is locked");
   }
 
   std::shared_ptr<Common> common_;

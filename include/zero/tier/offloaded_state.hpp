@@ -43,7 +43,8 @@ class OffloadedState {
         optimizer_(optimizer),
         tiers_(context.tiers),
         plan_(tiers_.plan()),
-        blocks_(tiers_.memory(), plan_.state, tiers_.file_system(), tiers_.stop()) {
+        blocks_(tiers_.memory(), plan_.state, tiers_.file_system(),
+                tiers_.stop(Reader::state_file)) {
     auto segments = tiers_.segments().template on<Segment>(tiers_.host);
     for (std::size_t t = 0; t < plan_.tiles.size(); ++t) {
       Tile const& tile = plan_.tiles[t];
@@ -66,6 +67,7 @@ class OffloadedState {
     }
     blocks_.with_stream([](auto& stream) { stream.check(); });
     take_order();
+    if constexpr (!X::Policy::Checking::checks) decide_early();
   }
   OffloadedState(OffloadedState const&) = delete;
   OffloadedState& operator=(OffloadedState const&) = delete;
@@ -152,6 +154,7 @@ class OffloadedState {
   }
 
  private:
+  using Reader = typename std::remove_reference_t<decltype(std::declval<X&>().tiers)>::Reader;
   enum class Access { read, change, overwrite, measure, update };
   struct Views {
     View<Weight, H> weights;    // [n]
@@ -168,6 +171,20 @@ class OffloadedState {
   }
   void expect_first(BlockUse use) {
     for (Index turn = 0; turn + 1 < ring(); ++turn) blocks_.expect(tile_of(turn), use);
+  }
+  /// As Clip decides where it knows nothing.
+  void decide_early() {
+    tiers_.decide_by(
+        [&context = context_, rate = LearningRateOf<O>{optimizer_}](
+            typename D::Stream& compute, View<Decision, D> decision, Index micro_batches) {
+          Index const world = context.world();
+          auto claim = context.records().template on<double>(compute);
+          View<double, D> const records = claim.view(0, world * norm_record_doubles);
+          fill_zero(compute, records);
+          decide(compute, View<double const, D>(records), decision,
+                 DecisionInputs{world, 0, static_cast<double>(world * micro_batches), LossScale()},
+                 rate);
+        });
   }
   /// Once all gradients are known, units go in their order, in which the next forward pass comes to
   /// them. Where updates begin before that, the first ones are of units whose gradients come first,
@@ -236,9 +253,10 @@ class OffloadedState {
       if constexpr (X::splits_master)
         rounded = {reinterpret_cast<Parameter*>(v.uppers.address()), v.uppers.size()};
       // A file that has failed stops the step here as well.
-      tiers_.host.enqueue([d = decision.view().address(), stopped = tiers_.stop().raised] {
-        if (detail::raised(stopped)) d->skip = 1;
-      });
+      tiers_.host.enqueue(
+          [d = decision.view().address(), stopped = tiers_.stop(Reader::up).raised] {
+            if (detail::raised(stopped)) d->skip = 1;
+          });
       tiers_.with_sums(tile.unit, tile.begin, tile.elements, [&](auto sums) {
         using G = std::remove_const_t<typename decltype(sums)::Element>;
         Update<O, G, P, H> update{optimizer_,
@@ -271,21 +289,23 @@ class OffloadedState {
         if constexpr (X::splits_master)
           copy_in_unless(tiers_.host, rounded,
                          static_cast<Parameter const*>(of_tile.rounded.address()),
-                         tiers_.stop().raised);
+                         tiers_.stop(Reader::up).raised);
       });
       // Segments alone are written, and what lies here is of another unit or of none: a unit's
       // padding is 0, as on the device.
       Index const covered = covered_[at(t)];
-      fill_zero_unless(tiers_.host, rounded.sub(covered, n - covered), tiers_.stop().raised);
+      fill_zero_unless(tiers_.host, rounded.sub(covered, n - covered),
+                       tiers_.stop(Reader::up).raised);
     }
     if (kept != nullptr) return;
-    auto const flag = tiers_.stop().on(tiers_.up);
+    auto const flag = tiers_.stop(Reader::up).on(tiers_.up);
     auto from = slot.template on<Parameter>(tiers_.up);
     auto device = parameters.kept(tile.unit).template on<Parameter>(tiers_.up);
     Index const place =
         context_.shares.owned_in_parameters(tile.unit, context_.rank()) + tile.begin;
     copy_in_unless(tiers_.up, device.view(place, n),
-                   static_cast<Parameter const*>(from.view().address()), tiers_.stop().raised);
+                   static_cast<Parameter const*>(from.view().address()),
+                   tiers_.stop(Reader::up).raised);
   }
 
   template <class Value>

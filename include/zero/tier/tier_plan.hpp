@@ -68,21 +68,24 @@ struct TierPlan {
   PlannedBuffer gradients{"host gradients"};  ///< reduced slices, one slot a unit
   PlannedBuffer staging{"host staging"};      ///< gradients on their way down, parameters up
   PlannedBuffer tables{"host tables"};        ///< decisions, flag, sums of squares, norms, segments
-  bool locks = false;  ///< all of the host memory: OffloadOptions::pin_memory
+  double ratio = 1;                           ///< OffloadOptions::ratio
+  double share = 1;    ///< of optimizer state that is offloaded, as near to it as units allow
+  bool locks = false;  ///< all of the host memory: OffloadOptions::pin_memory, or beside a GPU
   static constexpr Index gradient_staging = 2;   ///< slots of `staging`
   static constexpr Index parameter_staging = 3;  ///< slots of `staging` behind these
 
   TierPlan() = default;
   /// Of one rank.
   /// @param layout,shares what is owned and offloaded: a Shares
+  /// @param pins CanPin<Device>: host memory is locked whatever is asked for
   /// @throws InvalidArgument as validate
   template <class Shares>
-  TierPlan(Layout const& layout, Shares const& shares) {
+  TierPlan(Layout const& layout, Shares const& shares, bool pins = false) {
     auto const& f = shares.facts();
     if (f.optimizer_tier == Tier::device && f.parameter_tier == Tier::device) return;
     OffloadOptions const& options = shares.offload();
     validate(options);
-    locks = options.pin_memory != MemoryLock::none;
+    locks = pins || options.pin_memory != MemoryLock::none;
     state.kind = "optimizer state";
     parameters.kind = "parameters";
     bool const state_stays = f.optimizer_tier != Tier::nvme;
@@ -97,10 +100,14 @@ struct TierPlan {
     Index largest = 0;  // tile
     Index segments = 0;
     bool goes_up = false;  // parameters that lie on the device
+    Index all = 0;
+    Index offloaded = 0;
     Index in_cpu = options.max_in_cpu_elements;
     for (int u = 0; u < layout.size(); ++u) {
       first_tile.push_back(static_cast<Index>(tiles.size()));
       Index const owned = shares.offloads(u) ? shares.owned(u) : 0;
+      all += shares.owned(u);
+      offloaded += owned;
       // Norms of whole tensors are added in an order that tiles would change.
       Index const step = f.has_trust_ratio ? std::max(owned, Index{1}) : tile;
       for (Index begin = 0; begin < owned; begin += step) {
@@ -120,6 +127,10 @@ struct TierPlan {
       }
     }
     first_tile.push_back(static_cast<Index>(tiles.size()));
+    if (f.optimizer_tier != Tier::device && all > 0) {
+      ratio = options.ratio;
+      share = static_cast<double>(offloaded) / static_cast<double>(all);
+    }
     state.add_ring(options.buffer_count);
     parameters.add_ring(options.buffer_count);
     for (Index i = 0; i < gradient_staging; ++i) staging.add(largest * f.gradient_bytes);
@@ -135,6 +146,10 @@ struct TierPlan {
     tables.add(segments * Index{sizeof(Segment)});
     tables.add(shares.mixes() ? layout.size() * norm_record_doubles * Index{sizeof(double)} : 0);
     tables.add(sizeof(Decision));
+    tables.add(f.checks_gradients ? 0 : Index{sizeof(Decision)});
+    Tier const of_files[] = {f.optimizer_tier, f.parameter_tier};
+    for (Tier tier : of_files)  // whose files' streams look at the flag
+      tables.add(tier == Tier::nvme ? Index{sizeof(std::int32_t)} : 0);
   }
 
   /// All buffers of host memory, in the order in which they are shown.
@@ -147,7 +162,7 @@ struct TierPlan {
     for (PlannedBuffer const* b : buffers()) n += b->bytes;
     return n;
   }
-  /// Of host memory that is to be locked. A device that pins it does so whatever is asked for.
+  /// Of host memory that is to be locked.
   Index locked_bytes() const { return locks ? host_bytes() : 0; }
   /// Of files, in all.
   Index nvme_bytes() const { return state.file_bytes + parameters.file_bytes; }
@@ -162,13 +177,18 @@ struct TierPlan {
     return "locked: " + std::to_string(locked_bytes()) + " bytes a rank" +
            of("process", of_process) + of("host", of_host);
   }
-  /// "host parameters 128 bytes, ..., in all 640 bytes of host memory and 0 bytes in files"
+  /// "host parameters 128 bytes, ..., in all 640 bytes of host memory and 0 bytes in files", and
+  /// with a ratio below 1 what share of the state whole units make of it.
   std::string text() const {
     std::string s;
     for (PlannedBuffer const* b : buffers())
       s += std::string(b->kind) + " " + std::to_string(b->bytes) + " bytes, ";
     return s + "in all " + std::to_string(host_bytes()) + " bytes of host memory and " +
-           std::to_string(nvme_bytes()) + " bytes in files";
+           std::to_string(nvme_bytes()) + " bytes in files" +
+           (ratio == 1
+                ? ""
+                : "; of the optimizer state " + std::to_string(share) +
+                      " below the device, by whole units, for a ratio of " + std::to_string(ratio));
   }
 };
 

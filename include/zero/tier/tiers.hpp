@@ -6,10 +6,11 @@
 
 #include <zero/policy/policies.hpp>
 #include <zero/tier/blocks.hpp>
+#include <zero/tier/free_memory.hpp>
 #include <zero/tier/thread_transfers.hpp>
 #include <zero/tier/tier_plan.hpp>
 
-#include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,23 +25,6 @@ struct NoTiers {
   template <class F>
   void for_each_stream(F) {}  ///< has none
 };
-
-namespace detail {
-
-/// Bytes that this machine can give out, or -1 where it does not say.
-inline Index available_host_bytes() {
-  std::FILE* const file = std::fopen("/proc/meminfo", "r");
-  if (file == nullptr) return -1;
-  char line[128];
-  long long kib = -1;
-  while (std::fgets(line, sizeof line, file) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %lld kB", &kib) == 1) break;
-  }
-  std::fclose(file);
-  return kib < 0 ? -1 : static_cast<Index>(kib) * 1024;
-}
-
-}  // namespace detail
 
 /// @tparam D the device
 /// @tparam P a Policies<...> with a tier that is not the device's
@@ -67,14 +51,15 @@ class Tiers {
         rank_(rank),
         memory_(device, shares.offload().pin_memory),
         down(device.stream()),
+        sums(device.stream()),
         host(device.stream()),
         up(device.stream()),
         tables_((check_memory(), memory_), plan.tables),
         staging_(memory_, plan.staging),
         gradients_(memory_, plan.gradients),
-        stop_{&tables_[1], tables_[1].template on<std::int32_t>(host).view().address()},
-        parameters_(memory_, plan.parameters, file_system(), stop_) {
-    *stop_.raised = 0;
+        raised_(tables_[1].template on<std::int32_t>(host).view().address()),
+        parameters_(memory_, plan.parameters, file_system(), stop(Reader::parameter_file)) {
+    *raised_ = 0;
     for (Index table : {Index{2}, Index{3}}) {
       auto claim = tables_[table].template on<double>(host);
       fill_zero(host, claim.view());
@@ -83,10 +68,13 @@ class Tiers {
   Tiers(Tiers const&) = delete;
   Tiers& operator=(Tiers const&) = delete;
 
-  H& memory() { return memory_; }                    ///< with the ledgers of host memory
-  Ledger& files() { return files_; }                 ///< of bytes in files
-  TierPlan const& plan() const { return plan_; }     ///< of all below the device
-  StopFlag<D> const& stop() const { return stop_; }  ///< of updates
+  H& memory() { return memory_; }                 ///< with the ledgers of host memory
+  Ledger& files() { return files_; }              ///< of bytes in files
+  TierPlan const& plan() const { return plan_; }  ///< of all below the device
+  /// Streams that look at whether updates are stopped.
+  enum class Reader { up, state_file, parameter_file };
+  /// Says it to one of them. Each claims a slot of its own, so that none waits for another.
+  StopFlag<D> stop(Reader reader) { return {&tables_[flags_of(reader)], raised_}; }
   /// Where and how files are made.
   FileSystem file_system() {
     if constexpr (optimizer_tier == Tier::nvme || parameter_tier == Tier::nvme) {
@@ -103,7 +91,7 @@ class Tiers {
   /// Calls f(Stream&) for each stream.
   template <class F>
   void for_each_stream(F f) {
-    for (Stream* stream : {&down, &host, &up}) f(*stream);
+    for (Stream* stream : {&down, &sums, &host, &up}) f(*stream);
     for (Stream* stream : watched_) f(*stream);
     parameters_.with_stream(f);
   }
@@ -132,7 +120,7 @@ class Tiers {
     auto records = tables_[3].template on<double>(host);
     auto const record = records.view(u * width, width);
     fill_zero(host, record);
-    with_sums(u, 0, n, [&](auto sums) { add_squares(host, sums, record, Index{u}); });
+    with_sums(u, 0, n, [&](auto of_unit) { add_squares(host, of_unit, record, Index{u}); });
   }
   /// Calls f(View) with sums [begin, begin + count) of a unit's owned elements, claimed on `host`;
   /// elements are float where micro-batches are accumulated, else Gradient.
@@ -172,43 +160,48 @@ class Tiers {
     auto total = tables_[2].template on<double>(compute);
     copy_in(compute, record.sub(0, 2), static_cast<double const*>(total.view().address()));
   }
-  /// A step begins. Where nothing is looked at its decision follows from the one before, which
-  /// comes down now: updates need not wait until the device comes to decide.
+  /// A step begins. Where nothing is looked at its decision is known now: the device makes it on
+  /// what it has of the step before, and puts that back, and updates need not wait until it comes
+  /// to decide. So the rate is the device's on the host too, to the last bit.
   /// @param compute the device's stream @param decision of the step before
-  void begin([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
+  /// @param micro_batches of this step
+  void begin([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision,
+             [[maybe_unused]] Index micro_batches) {
     if constexpr (optimizer_tier != Tier::device && !checks) {
-      auto claim = tables_[7].template on<Decision>(compute);
-      copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
+      if (!decides_) return;  // nothing is updated
+      auto before = tables_[8].template on<Decision>(compute);
+      auto now = tables_[7].template on<Decision>(compute);
+      copy_out(compute, before.view().address(), View<Decision const, D>(decision));
+      decides_(compute, decision, micro_batches);
+      copy_out(compute, now.view().address(), View<Decision const, D>(decision));
+      copy_in(compute, decision, static_cast<Decision const*>(before.view().address()));
     }
   }
-  /// The step is decided: updates on the host read it there. Unchecked, the host decides as the
-  /// device does.
+  /// What makes the decision of a step that looks at nothing.
+  /// @param decides (Stream& compute, View<Decision, D> decision, Index micro_batches): replaces
+  ///   the decision of the step before, on the stream
+  void decide_by(std::function<void(Stream&, View<Decision, D>, Index)> decides) {
+    decides_ = std::move(decides);
+  }
+  /// The step is decided: updates on the host read it there.
   /// @param compute the device's stream @param decision of this step
-  /// @param inputs,learning_rate what it was made of
-  template <class LearningRate>
-  void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision,
-               [[maybe_unused]] DecisionInputs inputs,
-               [[maybe_unused]] LearningRate const& learning_rate) {
+  void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
     if constexpr (checks) {
       {
         auto claim = tables_[0].template on<Decision>(compute);
         copy_out(compute, claim.view().address(), View<Decision const, D>(decision));
       }
       auto claim = tables_[0].template on<Decision>(host);
-      auto flag = tables_[1].template on<std::int32_t>(host);
-      host.enqueue([d = claim.view().address(), stopped = stop_.raised] {
+      auto const up_looks = stop(Reader::up).on(host);
+      auto const state_looks = stop(Reader::state_file).on(host);
+      auto const parameters_look = stop(Reader::parameter_file).on(host);
+      host.enqueue([d = claim.view().address(), stopped = raised_] {
         detail::raise(stopped, d->skip != 0);
       });
-    } else {
-      auto before = tables_[7].template on<Decision>(host);
+    } else {  // the updates of the step before may still read theirs
+      auto made = tables_[7].template on<Decision>(host);
       auto now = tables_[0].template on<Decision>(host);
-      inputs.ranks = 1;  // whose record says nothing
-      host.enqueue(
-          [from = before.view().address(), to = now.view().address(), inputs, learning_rate] {
-            double const nothing[norm_record_doubles] = {};
-            *to = *from;
-            decide(*to, nothing, inputs, learning_rate);
-          });
+      host.enqueue([from = made.view().address(), to = now.view().address()] { *to = *from; });
     }
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
@@ -302,6 +295,9 @@ class Tiers {
   }
 
  private:
+  static constexpr Index flags_of(Reader reader) {
+    return reader == Reader::up ? 1 : reader == Reader::state_file ? 9 : 10;
+  }
   Index slice(int u, Index part) const {
     return part == 0 ? layout_.slice(u) : layout_.frozen_slice(u);
   }
@@ -318,7 +314,7 @@ class Tiers {
         copy_out(down, to.view().address(),
                  View<Gradient const, D>(source.view(begin + done, count)));
       }
-      auto staged = slot.template on<Gradient>(host);
+      auto staged = slot.template on<Gradient>(sums);
       View<Gradient const, H> const arrived = staged.view(0, count);
       if (shares_.accumulates()) {
         combine<float>(u, done, arrived, adds);
@@ -329,11 +325,11 @@ class Tiers {
   }
   template <class T>
   void combine(int u, Index begin, View<Gradient const, H> from, bool adds) {
-    auto sums = gradients_[u].template on<T>(host);
+    auto kept = gradients_[u].template on<T>(sums);
     if (adds) {
-      add(host, sums.view(begin, from.size()), from);
+      add(sums, kept.view(begin, from.size()), from);
     } else {
-      assign(host, sums.view(begin, from.size()), from);
+      assign(sums, kept.view(begin, from.size()), from);
     }
   }
 
@@ -341,7 +337,7 @@ class Tiers {
     Index const needed = plan_.host_bytes();
     Index const limit = shares_.offload().host_limit_bytes;
     memory_.ledger().limit_bytes(limit);
-    Index const available = detail::available_host_bytes();
+    Index const available = free_host_bytes();
     bool const fits = (limit == 0 || needed <= limit) && (available < 0 || needed <= available);
     if (fits) return;
     throw OutOfMemory("the tiers do not fit: the plan needs " + std::to_string(needed) +
@@ -362,15 +358,17 @@ class Tiers {
 
  public:
   Stream down;  ///< from the device to the host
-  Stream host;  ///< work on host memory
+  Stream sums;  ///< of micro-batches, which updates of other units are not to wait for
+  Stream host;  ///< other work on host memory
   Stream up;    ///< from the host to the device
 
  private:
   SlotArray<H> tables_;
   SlotArray<H> staging_;
   SlotArray<H> gradients_;
-  StopFlag<D> stop_;
+  std::int32_t* raised_;
   std::vector<Stream*> watched_;
+  std::function<void(Stream&, View<Decision, D>, Index)> decides_;
   Blocks<D, parameter_tier> parameters_;
   Index next_staging_ = 0;
 };
