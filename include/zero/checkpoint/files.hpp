@@ -37,16 +37,18 @@ struct FileError : CheckpointError {
 };
 
 /// A storage of files in folders. Paths are separated by '/'. What fails returns -errno, and
-/// nothing is thrown. Called from several threads at once, on different files; the calls on one
-/// file come one after the other, not all from one thread. After sync() of a file its bytes survive
-/// a loss of power, after sync() of a folder so do the names in it; rename() replaces a file in one
-/// step, whatever happens.
+/// nothing is thrown. Called from several threads at once, on different descriptors; the calls on
+/// one descriptor come one after the other, not all from one thread. After sync() of a file its
+/// bytes survive a loss of power, whichever descriptor wrote them, after sync() of a folder so do
+/// the names in it; rename() replaces a file in one step, whatever happens.
 class Files {
  public:
   virtual ~Files() = default;
   /// A descriptor of a new, empty file to write. -EEXIST where there is one.
   virtual int create(std::string const& path) = 0;
   /// A descriptor of a file, to read, or of a folder, to sync.
+  /// Another descriptor to write a file that is there, which keeps its bytes.
+  virtual int open_to_write(std::string const& path) = 0;
   virtual int open(std::string const& path) = 0;
   /// Bytes written at `offset`, possibly fewer than `bytes`.
   virtual Index write(int file, std::byte const* from, Index bytes, Index offset) = 0;
@@ -81,6 +83,9 @@ class PosixFiles final : public Files {
     return opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   }
   int open(std::string const& path) override {
+  int open_to_write(std::string const& path) override {
+    return opened(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  }
     return opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
   /// Large writes from where a disk can take them go past the system's memory, which saves a copy

@@ -18,6 +18,12 @@ class OpenFile {
     check_file(file, "creating", path);
     return {files, path, file};
   }
+  /// Another descriptor of a file that was created, for another thread.
+  static OpenFile open_to_write(Files& files, std::string const& path) {
+    int const file = files.open_to_write(path);
+    check_file(file, "opening", path);
+    return {files, path, file};
+  }
   static OpenFile open(Files& files, std::string const& path) {
     int const file = files.open(path);
     check_file(file, "opening", path);
