@@ -101,6 +101,9 @@ class Typed final : public AnyTrainer {
   bool finish(zero::CheckpointKeeper& keeper) override {
     return more<bool>([&](auto& t) { return keeper.finish(t).has_value(); });
   }
+  void resume(zero::CheckpointKeeper& keeper) override {
+    more<void>([&](auto& t) { keeper.resume(t); });
+  }
   Index limit_memory(Index bytes) override {
     zero::Ledger& ledger = trainer_.context().device().ledger();
     ledger.limit_bytes(ledger.bytes() + bytes);

@@ -76,6 +76,7 @@ class AnyTrainer {
                                         zero::CheckpointKeeper::Metrics const& metrics) = 0;
   virtual bool finish(zero::CheckpointKeeper& keeper) = 0;
   /// Lets the device have so many bytes more than now. @return how many in all
+  virtual void resume(zero::CheckpointKeeper& keeper) = 0;
   virtual Index limit_memory(Index bytes) = 0;
 };
 
