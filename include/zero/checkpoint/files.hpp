@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -46,9 +47,9 @@ class Files {
   virtual ~Files() = default;
   /// A descriptor of a new, empty file to write. -EEXIST where there is one.
   virtual int create(std::string const& path) = 0;
-  /// A descriptor of a file, to read, or of a folder, to sync.
   /// Another descriptor to write a file that is there, which keeps its bytes.
   virtual int open_to_write(std::string const& path) = 0;
+  /// A descriptor of a file, to read, or of a folder, to sync.
   virtual int open(std::string const& path) = 0;
   /// Bytes written at `offset`, possibly fewer than `bytes`.
   virtual Index write(int file, std::byte const* from, Index bytes, Index offset) = 0;
@@ -82,10 +83,10 @@ class PosixFiles final : public Files {
   int create(std::string const& path) override {
     return opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   }
-  int open(std::string const& path) override {
   int open_to_write(std::string const& path) override {
     return opened(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   }
+  int open(std::string const& path) override {
     return opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
   /// Large writes from where a disk can take them go past the system's memory, which saves a copy
@@ -197,10 +198,16 @@ inline bool is_there(Files& files, std::string const& path) {
   check_file(bytes, "asking for the size of", path);
   return true;
 }
-/// A name that stays in its folder.
+/// What would move a terminal's cursor, or begin a line that nobody wrote.
+inline bool is_control_character(char c) {
+  auto const code = static_cast<unsigned char>(c);
+  return code < 0x20 || code == 0x7f;
+}
+/// A name that stays in its folder, and on its line where it is printed.
 inline bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
-         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+         name.find('/') == std::string_view::npos &&
+         std::ranges::none_of(name, is_control_character);
 }
 
 }  // namespace detail

@@ -131,7 +131,8 @@ inline void sync_names_above(Files& files, std::string const& folder) {
   }
 }
 
-/// A folder and the files in it; folders inside are not expected.
+/// A folder and the files in it. @throws FileError naming a folder inside, which nobody here has
+/// made
 inline void remove_folder_of_files(Files& files, std::string const& path) {
   std::vector<std::string> names;
   check_file(files.list(path, names), "listing", path);

@@ -209,7 +209,6 @@ class SaveSteps {
     ranks_.together([&] {
       if (ranks_.rank() == 0) publish_checkpoint(*files_, dir_, name_, manifest);
     });
-    named_ = true;
     // Every rank looks for what it wrote where a load would, which also shows that they share it.
     ranks_.together([&] {
       FoundCheckpoint const found = find_checkpoint(folder(), *files_);
@@ -225,7 +224,8 @@ class SaveSteps {
   void give_up() noexcept {
     if (ranks_.rank() != 0 || name_.empty()) return;
     try {
-      if (named_) {
+      // Its name is asked of the disk: it may have one though what came after that has failed.
+      if (files_->size(folder()) == -EISDIR) {
         remove_checkpoint(*files_, dir_, name_);
       } else {
         remove_folder_of_files(*files_, work_folder());
@@ -261,7 +261,6 @@ class SaveSteps {
   Files* files_;
   std::shared_ptr<void> turn_;  // rank 0's
   std::string name_;
-  bool named_ = false;  // the checkpoint has its name
 };
 
 inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
