@@ -114,7 +114,8 @@ void put_file_bytes(TrainerAccess& x, Manifest const& manifest, Sink& sink, Begi
       for (Index done = 0; done < piece.elements;) {
         Index const left = piece.elements - done;
         std::span<std::byte> const room = type == "F32" ? sink.room() : std::span<std::byte>();
-        Index n = std::min(left, std::ssize(room) / Index{sizeof(float)});
+        // A tile at most: what is not kept as float goes through memory of as many elements.
+        Index n = std::min({left, std::ssize(room) / Index{sizeof(float)}, tile});
         if (n > 0 && reinterpret_cast<std::uintptr_t>(room.data()) % alignof(float) == 0) {
           // Straight to where it is written from.
           x.read(number, tensor, {}, piece.begin + done, n, reinterpret_cast<float*>(room.data()));
