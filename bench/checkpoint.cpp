@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving and loading against the disk itself: O_DIRECT writes and reads of as many bytes by as many
-// threads, in the same run, round after round; and what a save in the background costs a step.
+// Saving and loading against the disk itself: O_DIRECT writes and reads of as many bytes into as
+// many files, in the same run, round after round, by one thread a rank and by two, as a save has;
+// the better of both is the ceiling. And what a save in the background costs a step.
 #include <zero/checkpoint.hpp>
 #include <zero/launch/threads.hpp>
 #include <zero/report/json.hpp>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -77,24 +79,26 @@ struct Aligned {
 
 std::string raw_file(std::string const& dir, int t) { return dir + "/raw-" + std::to_string(t); }
 
-double raw_write(std::string const& dir, int threads, Index bytes) {
-  return on_threads(threads, [&](int t) {
+/// New files, one a rank, each by `threads` with a descriptor of its own, which take turns.
+double raw_write(std::string const& dir, int ranks, int threads, Index bytes) {
+  for (int r = 0; r < ranks; ++r) std::filesystem::remove(raw_file(dir, r));
+  return on_threads(ranks * threads, [&](int t) {
     Aligned buffer;
     int const file =
-        ::open(raw_file(dir, t).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644);
+        ::open(raw_file(dir, t / threads).c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0644);
     if (file < 0) fail("the folder's file system has no O_DIRECT: take --dir on a disk");
-    for (Index done = 0; done < bytes / threads; done += block) {
+    for (Index done = t % threads * block; done < bytes / ranks; done += threads * block) {
       if (::pwrite(file, buffer.bytes, at(block), done) != block) fail("cannot write");
     }
     ::fsync(file);
     ::close(file);
   });
 }
-double raw_read(std::string const& dir, int threads, Index bytes) {
-  return on_threads(threads, [&](int t) {
+double raw_read(std::string const& dir, int ranks, int threads, Index bytes) {
+  return on_threads(ranks * threads, [&](int t) {
     Aligned buffer;
-    int const file = ::open(raw_file(dir, t).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-    for (Index done = 0; done < bytes / threads; done += block) {
+    int const file = ::open(raw_file(dir, t / threads).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    for (Index done = t % threads * block; done < bytes / ranks; done += threads * block) {
       if (::pread(file, buffer.bytes, at(block), done) != block) fail("cannot read");
     }
     ::close(file);
@@ -160,8 +164,9 @@ Spent median(std::vector<Spent> values) {
 
 struct Figures {
   Index bytes = 0;
-  std::vector<Spent> raw_write{}, save{}, raw_read{}, load{}, load_twice{}, step{}, step_beside{},
-      prepare{}, start{}, copy{};
+  std::array<std::vector<Spent>, 2> raw_write{}, raw_read{};  // by threads a rank, less 1
+  std::vector<Spent> save{}, load{}, load_twice{}, step{}, step_beside{}, prepare{}, start{},
+      complete{}, copy{};
 };
 
 void run(Settings const& s) {
@@ -189,11 +194,15 @@ void run(Settings const& s) {
     timed(f.prepare, [&] { background.prepare(*trainer); });
     trainer->step(0);
     for (int round = 0; round < s.rounds; ++round) {
-      if (first) f.raw_write.push_back(spent_by([&] { raw_write(dir, s.ranks, f.bytes); }));
+      for (int n : {1, 2}) {
+        if (first)
+          f.raw_write[at(n - 1)].push_back(spent_by([&] { raw_write(dir, s.ranks, n, f.bytes); }));
+      }
       timed(f.save, [&] { zero::save(*trainer, dir + "/run", {.save_total_limit = 1}); });
       if (first) {
         forget(dir);
-        f.raw_read.push_back(spent_by([&] { raw_read(dir, s.ranks, f.bytes); }));
+        for (int n : {1, 2})
+          f.raw_read[at(n - 1)].push_back(spent_by([&] { raw_read(dir, s.ranks, n, f.bytes); }));
       }
       timed(f.load, [&] { zero::load(*trainer, dir + "/run", {.staging_bytes = f.bytes}); });
       if (first) forget(dir);
@@ -202,7 +211,13 @@ void run(Settings const& s) {
       if (first) f.copy.push_back({copy(s.ranks, f.bytes), 0});
       timed(f.start, [&] { background.start(*trainer, dir + "/run", {.save_total_limit = 1}); });
       timed(f.step_beside, [&] { trainer->step(0); });
-      background.wait();
+      // As a loop polls; the call that gives the checkpoint its name is what a step has to wait
+      // for.
+      for (bool done = false; !done;) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        Spent const spent = spent_by([&] { done = background.poll().has_value(); });
+        if (done && first) f.complete.push_back(spent);
+      }
     }
   });
   std::filesystem::remove_all(dir);
@@ -222,27 +237,33 @@ void run(Settings const& s) {
       if (ceiling > 0) line.add("gigabytes_per_s", rate).add("of_ceiling", ceiling / seconds);
       std::printf("%s\n", line.text().c_str());
     } else {
-      std::printf("%-18s %7.3f s, of processors %6.3f s", what, seconds, processor);
+      std::printf("%-25s %7.3f s, of processors %6.3f s", what, seconds, processor);
       if (ceiling > 0) std::printf(" %6.2f GB/s", rate);
       if (ceiling > 0 && ceiling != seconds) std::printf("  %.2f %s", ceiling / seconds, of);
       if (wanted > 0) std::printf(" (wanted %.2f)", wanted);
       std::printf("\n");
     }
   };
-  double const write = median(f.raw_write).seconds;
-  double const read = median(f.raw_read).seconds;
-  tell("O_DIRECT write", median(f.raw_write), write, 0);
+  auto const raw = [&](std::string const& what, std::array<std::vector<Spent>, 2> const& rounds) {
+    double best = median(rounds[0]).seconds;
+    best = std::min(best, median(rounds[1]).seconds);
+    tell((what + ", 1 a rank").c_str(), median(rounds[0]), best, 0, "of the better one");
+    tell((what + ", 2 a rank").c_str(), median(rounds[1]), best, 0, "of the better one");
+    return best;
+  };
+  double const write = raw("O_DIRECT write", f.raw_write);
   tell("save", median(f.save), write, 0.9);
-  tell("O_DIRECT read", median(f.raw_read), read, 0);
+  double const read = raw("O_DIRECT read", f.raw_read);
   tell("load, staged", median(f.load), read, 0.9);
   tell("load in one tile", median(f.load_twice), read, 0);
   if (!s.json) std::printf("\nin the background, of as many bytes\n");
   double const copied = median(f.copy).seconds;
   tell("a copy", median(f.copy), copied, 0);
-  tell("start of a save", median(f.start), copied, 0, "of the copy");
+  tell("start of a save", median(f.start), copied, 1, "of the copy");
   tell("prepare, once", median(f.prepare), copied, 0, "of the copy");
   tell("a step", median(f.step), 0, 0);
   tell("a step beside it", median(f.step_beside), 0, 0);
+  tell("the last poll", median(f.complete), 0, 0);
 }
 
 }  // namespace

@@ -70,10 +70,14 @@ class Checkpoints {
                                   std::to_string(s_.last_step()));
     }
     batches_.resume({step, loaded.manifest.data.epoch, loaded.manifest.data.samples});
-    if (keeper_) keeper_->resume();
+    if (keeper_) keeper_->resume(trainer_);
     return step;
   }
   bool evaluates(Index step) const { return keeper_ && keeper_->evaluates(step); }
+  /// Whether a run that ends after this step evaluates before: a model is kept with its metric.
+  bool evaluates_at_end(Index step) const {
+    return keeper_ && s_.save_only_model && step != saved_;
+  }
   /// A checkpoint with what an evaluation has measured.
   void keep(Index step, double validation_loss) {
     for (std::string const& warning :
@@ -91,8 +95,9 @@ class Checkpoints {
     saved_ = step;
   }
   /// Takes the best checkpoint and writes the model, where the settings ask for it.
-  void end() {
-    if (keeper_) keeper_->finish(trainer_);
+  /// @param stopped by a signal, which may come before anything was evaluated
+  void end(bool stopped) {
+    if (keeper_ && !(stopped && keeper_->best().empty())) keeper_->finish(trainer_);
     if (!s_.write_model.empty()) zero::save_model(trainer_, s_.write_model, model_options());
   }
 
@@ -126,9 +131,10 @@ class Checkpoints {
   Checkpoints(Settings const&, Trainer&, Batches&) {}
   Index begin() { return 0; }
   bool evaluates(Index) const { return false; }
+  bool evaluates_at_end(Index) const { return false; }
   void keep(Index, double) {}
   void save(Index, bool) {}
-  void end() {}
+  void end(bool) {}
 };
 
 #endif

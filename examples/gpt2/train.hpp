@@ -65,7 +65,10 @@ class Rank {
       outcome.wire_elements_per_step = record.wire_elements;
       if (!last) outcome.stopped_by = told_to_stop(stop.received());
       bool const ends = last || outcome.stopped_by != 0;
-      if (evaluates) checkpoints.keep(step, *record.validation_loss);
+      if (evaluates || (ends && checkpoints.evaluates_at_end(step))) {
+        if (!last && !evaluates) outcome.validation_loss = validate(8);
+        checkpoints.keep(step, *outcome.validation_loss);
+      }
       checkpoints.save(step, ends);
       if (ends) break;
     }
@@ -75,7 +78,7 @@ class Rank {
           static_cast<double>(settings_.tokens_a_step() * (outcome.steps - before)) /
           training_seconds;
     }
-    checkpoints.end();
+    checkpoints.end(outcome.stopped_by != 0);
     outcome.parameters_hash = zero::parameters_hash(trainer_);
     if (outcome.stopped_by == 0) outcome.sample = sample();  // who stops a run wants it to end
     report_memory(outcome);

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of docs/cases.md about checkpoints, by their ids.
+#include <zero/launch/threads.hpp>
+#include <zero/step/trainer.hpp>
+
+#include <cases/given_gradients.hpp>
 #include <checkpoint/memory_files.hpp>
 #include <checkpoint/trainers.hpp>
 #include <doctest/doctest.h>
+#include <support/adam_table.hpp>
 
 #include <array>
+#include <cmath>
 
 namespace {
 
@@ -13,6 +19,31 @@ using namespace checkpoints;
 bool has(std::string const& text, std::string const& part) {
   return text.find(part) != std::string::npos;
 }
+
+/// An embedding of 4x2 that is the head as well; every gradient is 1 a visit.
+struct TiedHead {
+  using Batch = int;
+  static constexpr std::array<int, 3> chain{0, 1, 0};
+  zero::Units units() const {
+    return {{"emb", {zero_test::weight("emb.weight", {4, 2})}},
+            {"body", {zero_test::weight("body.weight", {3})}}};
+  }
+  zero::Schedule schedule() const { return zero_test::there_and_back({0, 1, 0}); }
+  template <class Pass>
+  void operator()(Pass& pass, Batch) const {
+    for (int u : chain) pass.forward(u).end();
+    if constexpr (Pass::trains) {
+      for (int u : chain) {  // the same from either end
+        auto [parameters, gradients] = pass.backward(u);
+        auto const to = gradients[0];
+        pass.stream().enqueue([to] {
+          auto* const g = Pass::Device::resolve(to.address());
+          for (Index i = 0; i < to.size(); ++i) g[i] += 1;
+        });
+      }
+    }
+  }
+};
 
 zero::Units ten_elements() { return {{"u", {zero_test::weight("w", {10})}}}; }
 
@@ -235,46 +266,136 @@ TEST_CASE("H12: frozen tensors come back, and have no optimizer state") {
     CHECK((t.name != "f" || t.kind == "parameter"));
 }
 
-TEST_CASE("U01: what was saved is what trains on, at another world too") {
+TEST_CASE("U01: what was saved is what trains on, at another world too, converted or not") {
+  // Equal gradients on every rank of a world of a power of two: the same bits as at world 2.
+  Setup const from{.stage = 3, .world = 2};
+  MemoryFiles files;
+  std::map<std::string, std::vector<float>> seen;
+  Canonical saved;
+  Collected collected;
+  Canonical const whole = state_after(from, [&](AnyTrainer& trainer) {
+    for (int s = 0; s < 3; ++s) trainer.step(s);
+    trainer.save("run", {.files = &files});
+    collected.add(trainer);
+    auto mine = trainer.seen();
+    if (trainer.rank() == 0) seen = std::move(mine);
+    for (int s = 3; s < 5; ++s) trainer.step(s);
+  });
+  saved = collected.all();
   for (int world : {2, 4}) {
-    MemoryFiles files;
-    // Equal gradients on every rank of a world of a power of two: the same bits as at world 2.
-    Setup const from{.stage = 3, .world = 2};
     Setup to = from;
     to.world = world;
-    auto const [whole, resumed] = stopped_and_not(from, to, 3, 5, files);
-    CHECK(whole == resumed);
+    std::string const converted = "converted-" + std::to_string(world);
+    zero::reshard_checkpoint(zero::find_checkpoint("run", files), converted, world, files);
+    for (std::string const& dir : {std::string("run"), converted}) {
+      CAPTURE(world);
+      CAPTURE(dir);
+      Collected loaded;
+      Canonical const resumed = state_after(to, [&](AnyTrainer& trainer) {
+        trainer.load(dir, {.files = &files});
+        loaded.add(trainer);
+        // What the first forward computes with, and so its loss: the parameters of every tensor.
+        CHECK(trainer.seen() == seen);
+        for (int s = 3; s < 5; ++s) trainer.step(s);
+      });
+      CHECK(loaded.all() == saved);
+      CHECK(resumed == whole);
+    }
   }
 }
 
-TEST_CASE("U03: the number of the update goes on, and bias corrections with it") {
+TEST_CASE("U03: the number of the update goes on, and bias corrections with it: steps 4 and 5") {
+  using Table = zero::Trainer<cases::GivenGradients, zero::ThreadCommunicator<zero::Host>,
+                              zero::AdamW, zero::Policies<zero::Sharded<1>, zero::Fp32>>;
   MemoryFiles files;
-  Setup const setup{.stage = 1, .world = 2, .units = ten_elements()};
-  on_ranks(setup, [&](AnyTrainer& trainer) {
-    for (int s = 0; s < 3; ++s) trainer.step(s);
-    trainer.save("run", {.files = &files});
+  auto const gradients = [](int step) {
+    auto const& row = adam_table::gradients[at(step)];
+    return std::vector<float>(row.begin(), row.end());
+  };
+  zero::AdamW const optimizer{.lr = static_cast<float>(adam_table::rates.lr),
+                              .beta1 = static_cast<float>(adam_table::rates.beta1),
+                              .beta2 = static_cast<float>(adam_table::rates.beta2),
+                              .eps = static_cast<float>(adam_table::rates.eps),
+                              .weight_decay = static_cast<float>(adam_table::rates.weight_decay)};
+  auto const on = [&](int world, auto f) {
+    zero::launch<zero::Threads>(world, [&](zero::ThreadCommunicator<zero::Host> ranks) {
+      Table trainer(cases::GivenGradients{ten_elements()}, ranks, optimizer, zero::Options{});
+      f(trainer);
+    });
+  };
+  on(2, [&](Table& trainer) {
+    zero::assign(trainer, "w",
+                 std::vector<float>(adam_table::initial.begin(), adam_table::initial.end()));
+    for (int s = 0; s < 3; ++s) trainer.step(gradients(s));
+    zero::save(trainer, "run", {.files = &files});
   });
-  Setup other = setup;
-  other.world = 4;
-  on_ranks(other, [&](AnyTrainer& trainer) {
-    trainer.load("run", {.files = &files});
+  zero::reshard_checkpoint(zero::find_checkpoint("run", files), "converted", 3, files);
+  on(4, [&](Table& trainer) {
+    zero::load(trainer, "converted", {.files = &files});
     CHECK(trainer.decision().updates == 3);
-    trainer.step(3);
-    CHECK(trainer.decision().updates == 4);
-    CHECK(trainer.steps() == 4);
+    adam_table::Reference expected;
+    for (int s = 0; s < 3; ++s) expected.step(s);
+    for (int s = 3; s < 5; ++s) {
+      trainer.step(gradients(s));
+      expected.step(s);
+      CHECK(trainer.decision().updates == s + 1);
+      std::vector<float> const w = zero::gather(trainer, "w");
+      std::vector<float> const m = zero::gather(trainer, "w", "exp_avg");
+      std::vector<float> const v = zero::gather(trainer, "w", "exp_avg_sq");
+      REQUIRE(w.size() == expected.elements().size());
+      // The row's own bound: five updates in float of numbers of some units.
+      for (std::size_t i = 0; i < w.size(); ++i) {
+        adam_table::Element const& e = expected.elements()[i];
+        CHECK(std::abs(static_cast<double>(w[i]) - e.weight) <= 2e-6);
+        CHECK(std::abs(static_cast<double>(m[i]) - e.m) <= 2e-6);
+        CHECK(std::abs(static_cast<double>(v[i]) - e.v) <= 2e-6);
+      }
+    }
   });
 }
 
-TEST_CASE("T01: a tied tensor stands in a file once, under its own name") {
+TEST_CASE("T01: a tied tensor stands in a file once, and both places read it after a load") {
+  using Trainer = zero::Trainer<TiedHead, zero::ThreadCommunicator<zero::Host>, zero::AdamW,
+                                zero::Policies<zero::Sharded<3>, zero::Fp32>>;
   MemoryFiles files;
-  Setup const setup{.stage = 3, .world = 2, .units = zero_test::tied().units};
-  on_ranks(setup, [&](AnyTrainer& trainer) {
-    trainer.save("run", {.files = &files});
-    trainer.load("run", {.files = &files});
+  zero::ModelOptions const model{.stage3_gather_16bit_weights_on_model_save = true,
+                                 .files = &files};
+  auto const on_two = [&](auto f) {
+    zero::launch<zero::Threads>(2, [&](zero::ThreadCommunicator<zero::Host> ranks) {
+      Trainer trainer(TiedHead{}, ranks, zero::AdamW{.lr = 0.1f}, zero::Options{});
+      f(trainer);
+    });
+  };
+  std::vector<float> trained;
+  on_two([&](Trainer& trainer) {
+    trainer.step(0);
+    zero::save(trainer, "run", {.files = &files});
+    zero::save_model(trainer, "model", model);
+    std::vector<float> const mine = zero::gather(trainer, "emb.weight");
+    if (trainer.context().rank() == 0) trained = mine;
   });
+  REQUIRE(trained.size() == 8);
   int times = 0;
   for (zero::WholeTensor const& t :
        zero::whole_tensors(zero::find_checkpoint("run", files).manifest))
-    times += t.name == "wte" && t.kind == "master" ? 1 : 0;
+    times += t.name == "emb.weight" && t.kind == "master" ? 1 : 0;
   CHECK(times == 1);
+  for (bool const exported : {false, true}) {
+    CAPTURE(exported);
+    on_two([&](Trainer& trainer) {
+      CHECK(zero::gather(trainer, "emb.weight") != trained);
+      if (exported) {
+        zero::load_model(trainer, "model", {.files = &files});
+      } else {
+        zero::load(trainer, "run", {.files = &files});
+      }
+      trainer.evaluate([&](auto& pass) {
+        for (int const unit : TiedHead::chain) {  // as the embedding, and as the head
+          auto const lease = pass.forward(unit);
+          auto const values = lease[0].span();
+          if (unit == 0) CHECK(std::vector<float>(values.begin(), values.end()) == trained);
+        }
+      });
+    });
+  }
 }

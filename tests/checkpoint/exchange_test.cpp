@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of transformers, and single tensors by name: whole at every stage, whoever keeps what.
+#include <zero/launch/threads.hpp>
+#include <zero/step/trainer.hpp>
+
+#include <cases/given_gradients.hpp>
 #include <checkpoint/memory_files.hpp>
 #include <checkpoint/trainers.hpp>
 #include <doctest/doctest.h>
@@ -203,6 +207,29 @@ TEST_CASE("one tensor by name: weights, states and gradients, the same at every 
       }
     }
   }
+}
+
+TEST_CASE("a trainer without gradients() has none by name, and its weights all the same") {
+  using Whole = zero::Trainer<cases::GivenGradients, zero::ThreadCommunicator<zero::Host>,
+                              zero::AdamW, zero::Policies<zero::Sharded<1>, zero::Fp32>>;
+  struct Parts {
+    Whole& whole;
+    void synchronize() { whole.synchronize(); }
+    auto& context() { return whole.context(); }
+    auto& parameters() { return whole.parameters(); }
+    auto& optimizer_state() { return whole.optimizer_state(); }
+  };
+  zero::Units const units{{"a", {zero_test::weight("a.w", {3, 50})}}};
+  zero::launch<zero::Threads>(2, [&](zero::ThreadCommunicator<zero::Host> ranks) {
+    Whole whole(cases::GivenGradients{units}, ranks, zero::AdamW{}, zero::Options{});
+    Parts parts{whole};
+    CHECK(zero::gather(parts, "a.w", "weight") == zero::gather(whole, "a.w", "weight"));
+    for (auto const& call : {std::function<void()>([&] { zero::gather(parts, "a.w", "gradient"); }),
+                             std::function<void()>([&] {
+                               zero::assign(parts, "a.w", std::vector<float>(150), "gradient");
+                             })})
+      CHECK(has(error_of(call), "the trainer has no gradients()"));
+  });
 }
 
 TEST_CASE("one tensor is set by name, its parameters on every rank with it") {

@@ -244,6 +244,8 @@ TEST_CASE("nothing is written into a checkpoint's own folder, where it would not
     CHECK(has(error_of([&] { trainer.save(own, {.files = &files}); }), because));
     CHECK(has(error_of([&] { trainer.start(background, own, {.files = &files}); }), because));
     CHECK(!background.pending());
+    CHECK(has(error_of([&] { trainer.save(own + "/a/b", {.files = &files}); }),
+              "'run/step-00000001/a/b' lies in the checkpoint 'run/step-00000001'"));
     CHECK(has(error_of([&] {
                 trainer.save_model(
                     own, {.stage3_gather_16bit_weights_on_model_save = true, .files = &files});
@@ -311,4 +313,87 @@ TEST_CASE("memory for staging is counted as it is taken, whole pages a block") {
   }
   CHECK(read[1] == read[0]);
   CHECK(read[2] < read[0]);
+}
+
+TEST_CASE("a folder that somebody has put into a checkpoint ends no later save") {
+  MemoryFiles files;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    zero::SaveOptions const options{.save_total_limit = 1, .files = &files};
+    trainer.step(0);
+    trainer.save("run", options);
+    if (trainer.rank() == 0) files.make_folder("run/step-00000001/notes");
+    trainer.step(1);
+    // The new one is safe, and the old one's name is gone, before its files are.
+    CHECK(has(error_of([&] { trainer.save("run", options); }),
+              "removing 'run/.removing-step-00000001/notes' failed"));
+    trainer.step(2);
+    CHECK(trainer.save("run", options).removed == std::vector<std::string>{"step-00000002"});
+    CHECK(trainer.load("run", {.files = &files}).manifest.step == 3);
+  });
+  CHECK(names_in(files, "run") ==
+        std::vector<std::string>{".removing-step-00000001", "latest", "step-00000003"});
+}
+
+TEST_CASE(
+    "where the folder cannot be synced after a checkpoint has its name, it is given up whole") {
+  MemoryFiles files;
+  bool named = false;
+  bool failed = false;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    trainer.step(0);
+    trainer.save("run", {.files = &files});
+    trainer.step(1);
+    if (trainer.rank() == 0) {
+      files.plan = [&](Index, std::string_view call) {
+        named = named || call == "rename";  // the first one of a save
+        if (!named || failed || call != "sync") return 0;
+        failed = true;
+        return EIO;
+      };
+    }
+    CHECK(has(error_of([&] { trainer.save("run", {.files = &files}); }), "syncing 'run' failed"));
+    CHECK(trainer.load("run", {.files = &files}).manifest.step == 1);
+  });
+  CHECK(failed);
+  CHECK(names_in(files, "run") == std::vector<std::string>{"latest", "step-00000001"});
+}
+
+TEST_CASE("one folder under two names has one save at a time") {
+  MemoryFiles files;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    zero::BackgroundSave background;
+    trainer.start(background, "run", {.files = &files});
+    for (std::string const same : {"./run", "run/", "run/.", "other/../run", ".//run"}) {
+      CHECK(has(error_of([&] { trainer.save(same, {.files = &files}); }),
+                "a save in the background is not over there"));
+    }
+    background.wait();
+    trainer.save("./run", {.files = &files});
+  });
+}
+
+TEST_CASE("a name in latest that would write to a terminal is refused, and shown without it") {
+  MemoryFiles files;
+  on_ranks(setup, [&](AnyTrainer& trainer) { trainer.save("run", {.files = &files}); });
+  for (char const bad : {'\x1b', '\n', '\x7f'}) {
+    std::string const name = std::string("step") + bad + "00000000\n";
+    auto const bytes = std::as_bytes(std::span(name));
+    files.data("run/latest").assign(bytes.begin(), bytes.end());
+    CHECK(has(error_of([&] { zero::find_checkpoint("run", files); }), "names 'step?00000000'"));
+  }
+}
+
+TEST_CASE("with staging, files are closed when their last block is there") {
+  MemoryFiles files;
+  Setup many = setup;
+  many.world = 8;
+  on_ranks(many,
+           [&](AnyTrainer& trainer) { trainer.save("run", {.block_bytes = 64, .files = &files}); });
+  files.forget_most_open();
+  Setup one = setup;
+  one.world = 1;
+  on_ranks(one, [&](AnyTrainer& trainer) {
+    trainer.load("run", {.staging_bytes = Index{1} << 28, .files = &files});
+  });
+  CHECK(files.most_open() == 2);  // one for each of the two threads that read a file
 }

@@ -76,7 +76,7 @@ TEST_CASE("the keeper finds the best, never removes it, and loads it at the end"
     on_ranks(setup, [&](AnyTrainer& trainer) {
       zero::CheckpointKeeper keeper{{.output_dir = "run", .files = &files}};
       trainer.load("run", {.files = &files});
-      keeper.resume();
+      trainer.resume(keeper);
       CHECK(keeper.best_metric() == (greater ? 4.0 : 1.0));
     });
   }
@@ -111,6 +111,58 @@ TEST_CASE("save_only_model writes models alone, and is refused with load_best_mo
   });
   CHECK(names_in(files, "run") == Names{"best", "step-00000003"});
   CHECK(names_in(files, "run/step-00000003") == Names{"model.safetensors"});
+}
+
+TEST_CASE(
+    "models take no place of the checkpoint that a run goes on from, and a run goes on with them") {
+  MemoryFiles files;
+  Canonical const last = state_after(setup, [&](AnyTrainer& trainer) {
+    zero::KeeperOptions const options{.output_dir = "run",
+                                      .save_total_limit = 1,
+                                      .save_only_model = true,
+                                      .model = {.stage3_gather_16bit_weights_on_model_save = true},
+                                      .files = &files};
+    trainer.step(0);
+    trainer.save("run", {.files = &files});
+    zero::CheckpointKeeper first{options};
+    for (int s = 1; s < 4; ++s) {
+      trainer.step(s);
+      trainer.keep(first, {{"loss", 1.0 + s}});
+    }
+    trainer.load("run", {.files = &files});
+    // What the run before found best has no metric: the next one is better, and until then it
+    // stays.
+    zero::CheckpointKeeper second{options};
+    trainer.resume(second);
+    CHECK(second.best() == "step-00000002");
+    CHECK(!second.best_metric());
+    trainer.step(1);
+    trainer.keep(second, {{"loss", 9.0}});
+    CHECK(second.best() == "step-00000002.1");
+    CHECK(second.best_metric() == 9.0);
+    trainer.load("run", {.files = &files});
+    CHECK(trainer.steps() == 1);
+  });
+  CHECK(last == state_after(setup, [](AnyTrainer& trainer) { trainer.step(0); }));
+  CHECK(names_in(files, "run") == Names{"best", "latest", "step-00000001", "step-00000002.1"});
+}
+
+TEST_CASE("a best checkpoint that is not there is refused on every rank") {
+  MemoryFiles files;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    zero::CheckpointKeeper keeper{{.output_dir = "run", .files = &files}};
+    trainer.save("run", {.files = &files});
+    trainer.keep(keeper, {{"loss", 1.0}});
+    if (trainer.rank() == 0) {
+      int const file = files.open_to_write("run/best");
+      std::string const other = "step-00000009";  // as long as the name that is there
+      files.write(file, reinterpret_cast<std::byte const*>(other.data()), std::ssize(other), 0);
+      files.close(file);
+    }
+    std::string const error = error_of([&] { trainer.resume(keeper); });
+    CHECK(error.find("rank 0: ") == 0);
+    CHECK(error.find("run/step-00000009") != std::string::npos);
+  });
 }
 
 TEST_CASE("a background save has the bits of its moment, and appears at a call") {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 namespace checkpoints {
 
@@ -29,6 +30,11 @@ class MemoryFiles final : public zero::Files {
   Index longest_read = 0;   ///< bytes that one read gives; 0: all
 
   Index calls() const { return calls_; }
+  /// Calls on a descriptor while another one on it was not over, which Files promises not to make.
+  Index overlaps() const { return overlaps_; }
+  /// Descriptors that were open at the same time, at most.
+  Index most_open() const { return most_open_; }
+  void forget_most_open() { most_open_ = 0; }
   Index bytes_read() const { return bytes_read_; }
 
   int create(std::string const& path) override {
@@ -40,6 +46,12 @@ class MemoryFiles final : public zero::Files {
       return opened(folder->names[name]);
     });
   }
+  int open_to_write(std::string const& path) override {
+    return locked("open", [&] {
+      auto const node = find(path);
+      return !node ? -ENOENT : node->folder ? -EISDIR : opened(node);
+    });
+  }
   int open(std::string const& path) override {
     return locked("open", [&] {
       auto const node = find(path);
@@ -47,6 +59,7 @@ class MemoryFiles final : public zero::Files {
     });
   }
   Index write(int file, std::byte const* from, Index bytes, Index offset) override {
+    Use const use(*this, file);
     return locked("write", [&]() -> Index {
       if (longest_write > 0) bytes = std::min(bytes, longest_write);
       std::vector<std::byte>& data = open_.at(file)->data;
@@ -56,6 +69,7 @@ class MemoryFiles final : public zero::Files {
     });
   }
   Index read(int file, std::byte* to, Index bytes, Index offset) override {
+    Use const use(*this, file);
     return locked("read", [&]() -> Index {
       std::vector<std::byte> const& data = open_.at(file)->data;
       if (longest_read > 0) bytes = std::min(bytes, longest_read);
@@ -66,6 +80,7 @@ class MemoryFiles final : public zero::Files {
     });
   }
   int sync(int file) override {
+    Use const use(*this, file);
     return locked("sync", [&] {
       Node& node = *open_.at(file);
       node.safe_data = node.data;
@@ -157,6 +172,24 @@ class MemoryFiles final : public zero::Files {
   std::vector<std::byte>& data(std::string const& path) { return find(path)->data; }
 
  private:
+  /// A call that is not over.
+  class Use {
+   public:
+    Use(MemoryFiles& files, int file) : files_(files), file_(file) {
+      std::lock_guard const lock(files_.uses_mutex_);
+      if (!files_.uses_.insert(file).second) ++files_.overlaps_;
+    }
+    Use(Use const&) = delete;
+    Use& operator=(Use const&) = delete;
+    ~Use() {
+      std::lock_guard const lock(files_.uses_mutex_);
+      files_.uses_.erase(file_);
+    }
+
+   private:
+    MemoryFiles& files_;
+    int file_;
+  };
   struct Node {
     bool folder = false;
     std::vector<std::byte> data{};
@@ -194,6 +227,7 @@ class MemoryFiles final : public zero::Files {
   }
   int opened(std::shared_ptr<Node> const& node) {
     open_[++last_] = node;
+    most_open_ = std::max(most_open_, std::ssize(open_));
     return last_;
   }
   static void lose(Node& node, std::function<int(int)> const& draw) {
@@ -217,6 +251,10 @@ class MemoryFiles final : public zero::Files {
   std::shared_ptr<Node> root_ = std::make_shared<Node>(Node{.folder = true});
   std::map<int, std::shared_ptr<Node>> open_;
   int last_ = 0;
+  std::mutex uses_mutex_;
+  std::set<int> uses_;
+  Index overlaps_ = 0;
+  Index most_open_ = 0;
   Index calls_ = 0;
   Index bytes_read_ = 0;
 };

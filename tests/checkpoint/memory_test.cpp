@@ -93,6 +93,35 @@ TEST_CASE("a background save that was prepared takes no memory when it starts, n
   });
 }
 
+TEST_CASE("nor where a piece is long and is not kept as float: split weights, frozen parameters") {
+  if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {
+    MESSAGE("skipped: this system has no /proc/self/clear_refs");
+    return;
+  }
+  // A piece of 2^22 elements has 16 MiB as floats. What goes through other memory is a tile of
+  // 2^18: as floats 1 MiB, as it is kept and as it is stored half of that each; and 2 MiB as above.
+  constexpr Index bound = Index{4} << 20;
+  for (Storage const storage : {Storage::floats, Storage::split}) {
+    Setup const setup{
+        .stage = 3,
+        .world = 1,
+        .storage = storage,
+        .units = {{"t", {zero_test::weight("t.w", {2048, 2048})}},
+                  {"f", {zero_test::frozen(zero_test::weight("f.w", {2048, 2048}))}}}};
+    Folder const dir;
+    on_ranks(setup, [&](AnyTrainer& trainer) {
+      zero::BackgroundSave save;
+      trainer.prepare(save);
+      Index const rise = rise_of([&] {
+        trainer.start(save, dir / "run", {});
+        save.wait();
+      });
+      MESSAGE("start and wait: ", rise, " bytes");
+      CHECK(rise < bound);
+    });
+  }
+}
+
 TEST_CASE(
     "on the host a save, a load and a model take some blocks and a tile, whatever the model") {
   if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {

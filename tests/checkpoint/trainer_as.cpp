@@ -89,10 +89,10 @@ class Typed final : public AnyTrainer {
   }
   void start(zero::BackgroundSave& save, std::string const& dir,
              zero::SaveOptions const& o) override {
-    more<void>([&](auto& t) { save.start(t, dir, o); });
+    with_adamw([&](auto& t) { save.start(t, dir, o); });
   }
   void prepare(zero::BackgroundSave& save) override {
-    more<void>([&](auto& t) { save.prepare(t); });
+    with_adamw([&](auto& t) { save.prepare(t); });
   }
   std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
                                 zero::CheckpointKeeper::Metrics const& metrics) override {
@@ -101,6 +101,9 @@ class Typed final : public AnyTrainer {
   bool finish(zero::CheckpointKeeper& keeper) override {
     return more<bool>([&](auto& t) { return keeper.finish(t).has_value(); });
   }
+  void resume(zero::CheckpointKeeper& keeper) override {
+    more<void>([&](auto& t) { keeper.resume(t); });
+  }
   Index limit_memory(Index bytes) override {
     zero::Ledger& ledger = trainer_.context().device().ledger();
     ledger.limit_bytes(ledger.bytes() + bytes);
@@ -108,16 +111,25 @@ class Typed final : public AnyTrainer {
   }
 
  private:
-  static constexpr bool compiles_more =
-      std::is_same_v<
-          std::remove_cvref_t<decltype(std::declval<Trainer&>().optimizer_state().optimizer())>,
-          zero::AdamW> &&
-      !Trainer::Context::splits_master && !std::is_same_v<typename Trainer::Parameter, zero::fp16>;
+  static constexpr bool has_adamw = std::is_same_v<
+      std::remove_cvref_t<decltype(std::declval<Trainer&>().optimizer_state().optimizer())>,
+      zero::AdamW>;
+  static constexpr bool compiles_more = has_adamw && !Trainer::Context::splits_master &&
+                                        !std::is_same_v<typename Trainer::Parameter, zero::fp16>;
 
   template <class R, class F>
   R more(F f) {
     if constexpr (compiles_more) {
       return f(trainer_);
+    } else {
+      throw std::logic_error("not compiled for this trainer");
+    }
+  }
+
+  template <class F>
+  void with_adamw(F f) {
+    if constexpr (has_adamw) {
+      f(trainer_);
     } else {
       throw std::logic_error("not compiled for this trainer");
     }

@@ -62,19 +62,21 @@ class AnyTrainer {
   virtual std::map<std::string, std::vector<float>> seen() = 0;
   /// Adds this rank's slices, as the reader of report/slices.hpp has them.
   virtual void add_slices(Canonical& to) = 0;
-  // What follows is compiled for AdamW in fp32 and bf16 alone.
+  // What follows is compiled for AdamW alone.
+  virtual void start(zero::BackgroundSave& save, std::string const& dir,
+                     zero::SaveOptions const& o) = 0;
+  virtual void prepare(zero::BackgroundSave& save) = 0;
+  // And this for AdamW in fp32 and bf16 alone.
   virtual std::vector<float> gather(std::string const& name, std::string const& what) = 0;
   virtual void assign(std::string const& name, std::vector<float> const& values,
                       std::string const& what) = 0;
   virtual zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o) = 0;
   virtual zero::LoadedCheckpoint load_model(std::string const& dir,
                                             zero::LoadModelOptions const& o) = 0;
-  virtual void start(zero::BackgroundSave& save, std::string const& dir,
-                     zero::SaveOptions const& o) = 0;
-  virtual void prepare(zero::BackgroundSave& save) = 0;
   virtual std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
                                         zero::CheckpointKeeper::Metrics const& metrics) = 0;
   virtual bool finish(zero::CheckpointKeeper& keeper) = 0;
+  virtual void resume(zero::CheckpointKeeper& keeper) = 0;
   /// Lets the device have so many bytes more than now. @return how many in all
   virtual Index limit_memory(Index bytes) = 0;
 };

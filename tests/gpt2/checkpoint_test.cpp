@@ -67,6 +67,25 @@ std::string latest(Folder const& folder, std::string const& dir) {
   return text;
 }
 
+/// A run that gets SIGTERM after its first steps, of so many that it would not end by itself.
+Result terminated(Folder const& folder, std::string const& flags) {
+  std::string const command = "cd '" + folder.path.string() + "' && exec " +
+                              command_of("--ranks 2 --batch 2 --steps 100000 " + flags) +
+                              " >out 2>err";
+  pid_t const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  while (read(folder.path / "err").find("step") == std::string::npos) ::usleep(10000);
+  ::kill(child, SIGTERM);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return {WEXITSTATUS(status), read(folder.path / "out"), read(folder.path / "err")};
+}
+
 }  // namespace
 
 TEST_CASE("a run that stops and goes on ends with the bits of the run that never stopped") {
@@ -137,26 +156,28 @@ TEST_CASE("save-every and save-total-limit: what stays, and what latest names") 
 
 TEST_CASE("SIGTERM saves, then ends") {
   Folder const folder;
-  std::string const command = "cd '" + folder.path.string() + "' && exec " +
-                              command_of("--ranks 2 --batch 2 --steps 100000 --save run") +
-                              " >out 2>err";
-  pid_t const child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    ::_exit(127);
-  }
-  while (read(folder.path / "err").find("step") == std::string::npos) ::usleep(10000);
-  ::kill(child, SIGTERM);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
-  Result const ended{0, read(folder.path / "out"), read(folder.path / "err")};
+  Result const ended = terminated(folder, "--save run");
+  CHECK(ended.status == 0);
   Result const again = run(folder, "--ranks 2 --batch 2 --steps 100000 --stop-after " +
                                        ended.json("steps") + " --resume run");
   REQUIRE(again.status == 0);
   CHECK(again.json("parameters_hash") == ended.json("parameters_hash"));
+}
+
+TEST_CASE("SIGTERM before the first evaluation saves what the run keeps, and ends it well") {
+  Folder const folder;
+  Result const full = terminated(folder, "--save run --eval-steps 100000 --load-best-model-at-end");
+  INFO(full.err);
+  CHECK(full.status == 0);
+  CHECK(fs::exists(folder.path / "run" / latest(folder, "run") / "manifest.json"));
+  fs::remove(folder.path / "err");
+  Result const models = terminated(folder, "--save models --eval-steps 100000 --save-only-model");
+  INFO(models.err);
+  REQUIRE(models.status == 0);
+  std::string best = read(folder.path / "models/best");
+  best.resize(best.find('\n'));
+  CHECK(std::stoi(best.substr(5)) == std::stoi(models.json("steps")));
+  CHECK(fs::exists(folder.path / "models" / best / "model.safetensors"));
 }
 
 TEST_CASE("evaluations keep the best checkpoint and end with it") {
@@ -180,6 +201,10 @@ TEST_CASE("evaluations keep the best checkpoint and end with it") {
   CHECK(fs::exists(folder.path / "models/step-00000012/model.safetensors"));
   CHECK(fs::exists(folder.path / "models/step-00000012/config.json"));
   CHECK(!fs::exists(folder.path / "models/step-00000012/manifest.json"));
+  // The last step is kept, whether an evaluation was due there or not.
+  REQUIRE(run(folder, flags + "--save last --eval-steps 8 --save-only-model").status == 0);
+  CHECK(fs::exists(folder.path / "last/step-00000008/model.safetensors"));
+  CHECK(fs::exists(folder.path / "last/step-00000012/model.safetensors"));
 }
 
 TEST_CASE("a model is exported, and a run begins with it") {

@@ -53,7 +53,7 @@ inline int inspect(Strings arguments) {
   auto const fact = [](std::string_view name, auto const& value) {
     std::cout << name << "\t" << value << "\n";
   };
-  fact("folder", found.folder);
+  fact("folder", plain(found.folder));
   fact("version", m.version);
   fact("library", plain(m.library));
   fact("step", m.step);
@@ -89,7 +89,7 @@ inline int verify(Strings arguments) {
   for (zero::FoundCheckpoint const& found : zero::find_checkpoints(line.folder(0))) {
     Bar bar("verifying");
     zero::verify_checkpoint(found, zero::PosixFiles::of_system(), bar.progress());
-    std::cout << found.folder << "\tok\n";
+    std::cout << plain(found.folder) << "\tok\n";
   }
   return 0;
 }
@@ -109,7 +109,7 @@ inline int export_model(Strings arguments) {
   Bar bar("exporting");
   auto const names = zero::export_checkpoint(zero::find_checkpoint(line.folder(0)), line.folder(1),
                                              type, zero::PosixFiles::of_system(), bar.progress());
-  for (std::string const& name : names) std::cout << line.folder(1) << "/" << name << "\n";
+  for (std::string const& name : names) std::cout << plain(line.folder(1) + "/" + name) << "\n";
   return 0;
 }
 
@@ -117,8 +117,8 @@ inline int export_model(Strings arguments) {
 inline int import_model(Strings arguments) {
   Arguments const line("import", arguments, 2, {});
   Bar bar("importing");
-  std::cout << zero::import_checkpoint(line.folder(0), line.folder(1),
-                                       zero::PosixFiles::of_system(), bar.progress())
+  std::cout << plain(zero::import_checkpoint(line.folder(0), line.folder(1),
+                                             zero::PosixFiles::of_system(), bar.progress()))
             << "\n";
   return 0;
 }
@@ -128,8 +128,8 @@ inline int reshard(Strings arguments) {
   Arguments const line("reshard", arguments, 2, {"--world"});
   Index const world = line.number("--world", 1, 1 << 20);
   Bar bar("writing");
-  std::cout << zero::reshard_checkpoint(zero::find_checkpoint(line.folder(0)), line.folder(1),
-                                        world, zero::PosixFiles::of_system(), bar.progress())
+  std::cout << plain(zero::reshard_checkpoint(zero::find_checkpoint(line.folder(0)), line.folder(1),
+                                              world, zero::PosixFiles::of_system(), bar.progress()))
             << "\n";
   return 0;
 }

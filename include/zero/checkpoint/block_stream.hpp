@@ -62,6 +62,8 @@ class BlockStream {
   Index bytes_read() const { return bytes_read_; }  ///< of blocks that were asked for
   /// The bytes of the i-th of the blocks, verified when it is asked for first. Unless all
   /// are kept, those before it are gone.
+  /// Where all blocks have room, the last one ends threads and closes files: a checkpoint may have
+  /// more files than a process may have open.
   /// @param what is being read, for errors
   /// @throws CheckpointError as the system has it, or for a block that is damaged
   std::span<std::byte const> block(std::size_t i, std::string_view what) {
@@ -73,7 +75,7 @@ class BlockStream {
       }
       changed_.wait(lock, [&] { return there_[i] || failure_; });
       if (!there_[i]) std::rethrow_exception(failure_);
-    } else if (!there_[0]) {
+    } else if (!files_.empty() && !there_[0]) {
       read_block(files_[0], 0);
       there_[0] = true;
     }
@@ -82,7 +84,10 @@ class BlockStream {
       if (!expected_.blocks.empty())
         verify_block(expected_, files_[0].path(), blocks_[i], bytes, block_bytes_, what);
       bytes_read_ += std::ssize(bytes);
-      ++verified_;
+      if (++verified_ == blocks_.size() && depth_ == blocks_.size()) {
+        end_threads();
+        files_.clear();
+      }
     }
     return bytes;
   }

@@ -21,7 +21,9 @@ class BlockWriter {
  public:
   /// @param folder,name of the new file
   BlockWriter(Files& files, std::string const& folder, std::string name, Index block_bytes)
-      : file_(OpenFile::create(files, join_path(folder, name))), block_bytes_(block_bytes) {
+      : storage_(files), block_bytes_(block_bytes) {
+    files_.reserve(num_threads);  // threads hold on to them
+    files_.push_back(OpenFile::create(files, join_path(folder, name)));
     written_.name = std::move(name);
   }
   BlockWriter(BlockWriter const&) = delete;
@@ -46,11 +48,12 @@ class BlockWriter {
     if (failure_) std::rethrow_exception(failure_);
     if (filled_ > 0) {
       add_checksum();
-      file_.write(blocks_[handed_ % num_blocks].span().first(at(filled_)), written_.bytes);
+      files_[0].write(blocks_[handed_ % num_blocks].span().first(at(filled_)), written_.bytes);
       written_.bytes += filled_;
     }
-    file_.sync();
-    file_.close();
+    for (std::size_t f = 1; f < files_.size(); ++f) files_[f].close();
+    files_[0].sync();
+    files_[0].close();
     return std::move(written_);
   }
 
@@ -80,15 +83,19 @@ class BlockWriter {
     std::unique_lock lock(mutex_);
     on_its_way_[handed_++ % num_blocks] = true;
     if (threads_.size() < num_threads && threads_.size() < handed_) {
+      std::string const& path = files_[0].path();
+      if (threads_.size() == files_.size())
+        files_.push_back(OpenFile::open_to_write(storage_, path));
+      OpenFile& file = files_[threads_.size()];
       threads_.push_back(
-          start_io_thread("writing '" + file_.path() + "'", [this] { write_blocks(); }));
+          start_io_thread("writing '" + path + "'", [this, &file] { write_blocks(file); }));
     }
     changed_.notify_all();
     changed_.wait(lock, [&] { return failure_ || !on_its_way_[handed_ % num_blocks]; });
     if (failure_) std::rethrow_exception(failure_);
   }
   /// A thread's work: the next block that was handed over, until no more will come.
-  void write_blocks() {
+  void write_blocks(OpenFile& file) {
     std::unique_lock lock(mutex_);
     try {
       while (true) {
@@ -96,7 +103,7 @@ class BlockWriter {
         if (failure_ || taken_ == handed_) return;
         std::size_t const i = taken_++;
         lock.unlock();
-        file_.write(blocks_[i % num_blocks].span(), static_cast<Index>(i) * block_bytes_);
+        file.write(blocks_[i % num_blocks].span(), static_cast<Index>(i) * block_bytes_);
         lock.lock();
         on_its_way_[i % num_blocks] = false;
         changed_.notify_all();
@@ -117,7 +124,8 @@ class BlockWriter {
     threads_.clear();
   }
 
-  OpenFile file_;
+  Files& storage_;
+  std::vector<OpenFile> files_;  // a thread's own
   Index block_bytes_;
   std::array<AlignedBytes, num_blocks> blocks_;
   Index filled_ = 0;  // bytes of the block that is being filled

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -37,15 +38,17 @@ struct FileError : CheckpointError {
 };
 
 /// A storage of files in folders. Paths are separated by '/'. What fails returns -errno, and
-/// nothing is thrown. Called from several threads at once, on different files; the calls on one
-/// file come one after the other, not all from one thread. After sync() of a file its bytes survive
-/// a loss of power, after sync() of a folder so do the names in it; rename() replaces a file in one
-/// step, whatever happens.
+/// nothing is thrown. Called from several threads at once, on different descriptors; the calls on
+/// one descriptor come one after the other, not all from one thread. After sync() of a file its
+/// bytes survive a loss of power, whichever descriptor wrote them, after sync() of a folder so do
+/// the names in it; rename() replaces a file in one step, whatever happens.
 class Files {
  public:
   virtual ~Files() = default;
   /// A descriptor of a new, empty file to write. -EEXIST where there is one.
   virtual int create(std::string const& path) = 0;
+  /// Another descriptor to write a file that is there, which keeps its bytes.
+  virtual int open_to_write(std::string const& path) = 0;
   /// A descriptor of a file, to read, or of a folder, to sync.
   virtual int open(std::string const& path) = 0;
   /// Bytes written at `offset`, possibly fewer than `bytes`.
@@ -79,6 +82,9 @@ class PosixFiles final : public Files {
  public:
   int create(std::string const& path) override {
     return opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  }
+  int open_to_write(std::string const& path) override {
+    return opened(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   }
   int open(std::string const& path) override {
     return opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -192,10 +198,16 @@ inline bool is_there(Files& files, std::string const& path) {
   check_file(bytes, "asking for the size of", path);
   return true;
 }
-/// A name that stays in its folder.
+/// What would move a terminal's cursor, or begin a line that nobody wrote.
+inline bool is_control_character(char c) {
+  auto const code = static_cast<unsigned char>(c);
+  return code < 0x20 || code == 0x7f;
+}
+/// A name that stays in its folder, and on its line where it is printed.
 inline bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
-         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+         name.find('/') == std::string_view::npos &&
+         std::ranges::none_of(name, is_control_character);
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include <zero/checkpoint/manifest.hpp>
 
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -67,6 +68,7 @@ inline std::optional<std::string> named_in(Files& files, std::string const& fold
     text.pop_back();
   if (text.empty()) throw CheckpointError("checkpoint: '" + path + "' names no checkpoint");
   if (!is_plain_name(text)) {
+    std::ranges::replace_if(text, is_control_character, '?');
     throw CheckpointError("checkpoint: '" + path + "' names '" + text.substr(0, 80) +
                           "', which is no folder beside it");
   }
@@ -75,19 +77,28 @@ inline std::optional<std::string> named_in(Files& files, std::string const& fold
 
 /// Takes a checkpoint away: its name first.
 inline void remove_checkpoint(Files& files, std::string const& folder, std::string const& name) {
-  std::string const gone = join_path(folder, ".removing-" + name);
-  check_file(files.rename(join_path(folder, name), gone), "renaming", join_path(folder, name));
+  std::string gone = join_path(folder, ".removing-" + name);
+  int renamed = files.rename(join_path(folder, name), gone);
+  while (renamed == -ENOTEMPTY || renamed == -EEXIST) {  // a leftover would not go
+    gone += "~";
+    renamed = files.rename(join_path(folder, name), gone);
+  }
+  check_file(renamed, "renaming", join_path(folder, name));
   sync_folder(files, folder);
   remove_folder_of_files(files, gone);
 }
 
-/// Takes away what saves and removals that were killed have left.
+/// Takes away what saves and removals that were killed have left, as far as it goes: what somebody
+/// has put in there, or may not be removed, is in nobody's way.
 inline void remove_leftovers(Files& files, std::string const& folder) {
   std::vector<std::string> all;
   check_file(files.list(folder, all), "listing", folder);
   for (std::string const& name : all) {
-    if (name.starts_with(".saving-") || name.starts_with(".removing-"))
+    if (!name.starts_with(".saving-") && !name.starts_with(".removing-")) continue;
+    try {
       remove_folder_of_files(files, join_path(folder, name));
+    } catch (FileError const&) {  // whoever removed the checkpoint was told
+    }
   }
 }
 
@@ -97,6 +108,16 @@ inline void remove_leftovers(Files& files, std::string const& folder) {
 inline void require_no_checkpoint(Files& files, std::string const& dir, char const* expected) {
   if (is_there(files, join_path(dir, std::string(manifest_name)))) {
     throw CheckpointError("checkpoint: '" + dir + "' is a checkpoint itself; expected " + expected);
+  }
+  // Further up any program may have a manifest.json: there a checkpoint is known by its name too.
+  for (std::string path = without_end_slashes(dir);
+       path.find('/') != std::string::npos && path != "/";) {
+    path = folder_above(path);
+    if (CheckpointName::of(path.substr(path.find_last_of('/') + 1)) &&
+        is_there(files, join_path(path, std::string(manifest_name)))) {
+      throw CheckpointError("checkpoint: '" + dir + "' lies in the checkpoint '" + path +
+                            "'; expected " + expected);
+    }
   }
 }
 
@@ -115,7 +136,9 @@ inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
   };
   // Held by each result, which may outlive what is static.
   static auto const all = std::make_shared<Taken>();
-  std::pair<Files*, std::string> const place{&files, without_end_slashes(dir)};
+  std::pair<Files*, std::string> const place{
+      &files, without_end_slashes(
+                  std::filesystem::path(without_end_slashes(dir)).lexically_normal().string())};
   std::lock_guard const lock(all->mutex);
   if (!all->places.insert(place).second) {
     throw CheckpointError("checkpoint: '" + dir +
@@ -130,8 +153,8 @@ inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
 
 /// Makes the folder in which a checkpoint of this step is written. @return its name to be
 inline std::string begin_checkpoint(Files& files, std::string const& dir, Index step) {
-  make_folders(files, dir);
   require_no_checkpoint(files, dir, "the folder that holds the checkpoints of a run");
+  make_folders(files, dir);
   // The first one, after which the folder's own name lasts.
   if (!is_there(files, join_path(dir, std::string(latest_name)))) sync_names_above(files, dir);
   remove_leftovers(files, dir);
@@ -139,9 +162,15 @@ inline std::string begin_checkpoint(Files& files, std::string const& dir, Index 
   for (CheckpointName const& there : checkpoint_names(files, dir)) {
     if (there.step == step) name.again = there.again + 1;
   }
-  std::string const path = work_folder(dir, name.text());
-  check_file(files.make_folder(path), "making the folder", path);
-  return name.text();
+  while (true) {
+    std::string const path = work_folder(dir, name.text());
+    int const made = files.make_folder(path);
+    if (made != -EEXIST) {
+      check_file(made, "making the folder", path);
+      return name.text();
+    }
+    ++name.again;  // a leftover would not go
+  }
 }
 /// Gives a folder whose files are whole its name.
 inline void name_checkpoint(Files& files, std::string const& dir, std::string const& name) {

@@ -25,7 +25,11 @@ inline NumberOf find_number(TrainerAccess const& x, FoundTensor const& tensor,
   std::string const name(what);
   if (!tensor.placed.trainable)
     throw InvalidArgument("checkpoint: a frozen tensor has no '" + name + "'");
-  if (what == "gradient") return {NumberKind::gradient};
+  if (what == "gradient") {
+    if (!x.has_gradients())
+      throw InvalidArgument("checkpoint: the trainer has no gradients() to take 'gradient' from");
+    return {NumberKind::gradient};
+  }
   std::vector<std::string> const states = x.optimizer().states;
   auto const state = std::ranges::find(states, name);
   if (state == states.end()) {
@@ -144,7 +148,7 @@ inline void assign_to(TrainerAccess& x, std::string_view name, std::span<float c
 /// @param what "weight": the float weights, or a frozen tensor's parameters; "gradient": the mean
 /// over ranks and micro-batches of the last step, before clipping; else the optimizer's name of one
 /// of its numbers, such as "exp_avg"
-/// @throws InvalidArgument for another name
+/// @throws InvalidArgument for another name, and for a gradient of a trainer without gradients()
 /// Communication: where ranks keep slices, one all_gather of doubles for every 2^19 elements.
 template <HasParts T>
 std::vector<float> gather(T& trainer, std::string_view name, std::string_view what = "weight") {

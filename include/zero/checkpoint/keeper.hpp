@@ -16,7 +16,7 @@ struct KeeperOptions {
   std::string output_dir{};
   /// Steps between evaluations, at least 1; unset: the loop asks itself.
   std::optional<Index> eval_steps{};
-  /// Checkpoints that stay, besides the best, at least 1; unset: all.
+  /// Checkpoints that stay, besides the best and what `latest` names, at least 1; unset: all.
   std::optional<Index> save_total_limit{};
   /// Write models without the optimizer's state: no run goes on from them.
   bool save_only_model = false;
@@ -80,21 +80,20 @@ class CheckpointKeeper {
   std::string const& best() const { return best_; }
   /// Its metric.
   std::optional<double> best_metric() const { return best_metric_; }
-  /// Goes on with what an earlier run found best. Every rank calls it, after it has loaded.
-  /// @throws CheckpointError where the file `best` names no checkpoint with a metric
-  void resume() {
-    auto const name = detail::named_in(files(), options_.output_dir, detail::best_name);
-    if (!name) return;
-    FoundCheckpoint const found =
-        find_checkpoint(detail::join_path(options_.output_dir, *name), files());
-    if (!found.manifest.metric)
-      throw CheckpointError("checkpoint: '" + found.folder + "' is the best, and has no metric");
-    best_ = *name;
-    best_metric_ = found.manifest.metric;
+  /// Goes on with what an earlier run found best. Every rank calls it, after it has loaded; rank 0
+  /// looks. A model alone, as save_only_model writes it, holds no metric: it stays the best, which
+  /// is never removed, until the next evaluation, whatever that measures.
+  /// @param trainer a Trainer
+  /// @throws CheckpointError on every rank, where the file `best` names nothing, or a checkpoint
+  /// without a metric
+  template <HasParts T>
+  void resume(T& trainer) {
+    detail::AccessOf<T> access(trainer);
+    resume(detail::ranks_of(access, "go on with the best checkpoint"));
   }
 
   /// Saves, as best where the metric says so, and takes away what is beyond the limit, never the
-  /// newest nor the best.
+  /// newest, the best, nor what `latest` names: from that a run goes on, and models leave it there.
   /// @param trainer a Trainer
   /// @param metrics with the one that decides
   /// @param data, user as SaveOptions
@@ -124,6 +123,36 @@ class CheckpointKeeper {
   }
 
  private:
+  void resume(detail::Ranks const& ranks) {
+    std::string name;
+    std::string metric;
+    ranks.together([&] {
+      if (ranks.rank() != 0) return;
+      auto const named = detail::named_in(files(), options_.output_dir, detail::best_name);
+      if (!named) return;
+      std::string const folder = detail::join_path(options_.output_dir, *named);
+      std::vector<std::string> inside;
+      detail::check_file(files().list(folder, inside), "looking for the best checkpoint in",
+                         folder);
+      if (detail::is_there(files(),
+                           detail::join_path(folder, std::string(detail::manifest_name)))) {
+        FoundCheckpoint const found = find_checkpoint(folder, files());
+        if (!found.manifest.metric)
+          throw CheckpointError("checkpoint: '" + folder + "' is the best, and has no metric");
+        metric = std::to_string(std::bit_cast<std::uint64_t>(*found.manifest.metric));
+      } else if (std::ranges::none_of(inside, [](std::string const& file) {
+                   return file.starts_with("model") && file.find(".safetensors") != file.npos;
+                 })) {
+        throw CheckpointError("checkpoint: '" + folder + "' is the best, and has neither " +
+                              std::string(detail::manifest_name) + " nor a model");
+      }
+      name = *named;
+    });
+    best_ = ranks.texts(name)[0];
+    metric = ranks.texts(metric)[0];
+    best_metric_.reset();
+    if (!metric.empty()) best_metric_ = std::bit_cast<double>(std::uint64_t{std::stoull(metric)});
+  }
   std::vector<std::string> keep(detail::TrainerAccess& x, Metrics const& metrics, DataPosition data,
                                 boost::json::object const& user) {
     detail::Ranks const ranks = detail::ranks_of(x, "keep a checkpoint");
@@ -201,9 +230,11 @@ class CheckpointKeeper {
     return name;
   }
   void remove_old(std::string const& newest) {
+    std::vector<std::string> kept{newest, best_};
+    if (auto const latest = detail::named_in(files(), options_.output_dir, detail::latest_name))
+      kept.push_back(*latest);
     auto const names = detail::checkpoint_names(files(), options_.output_dir);
-    for (std::string const& name :
-         detail::beyond_limit(names, *options_.save_total_limit, {newest, best_}))
+    for (std::string const& name : detail::beyond_limit(names, *options_.save_total_limit, kept))
       detail::remove_checkpoint(files(), options_.output_dir, name);
   }
 

@@ -18,6 +18,12 @@ class OpenFile {
     check_file(file, "creating", path);
     return {files, path, file};
   }
+  /// Another descriptor of a file that was created, for another thread.
+  static OpenFile open_to_write(Files& files, std::string const& path) {
+    int const file = files.open_to_write(path);
+    check_file(file, "opening", path);
+    return {files, path, file};
+  }
   static OpenFile open(Files& files, std::string const& path) {
     int const file = files.open(path);
     check_file(file, "opening", path);
@@ -125,7 +131,8 @@ inline void sync_names_above(Files& files, std::string const& folder) {
   }
 }
 
-/// A folder and the files in it; folders inside are not expected.
+/// A folder and the files in it. @throws FileError naming a folder inside, which nobody here has
+/// made
 inline void remove_folder_of_files(Files& files, std::string const& path) {
   std::vector<std::string> names;
   check_file(files.list(path, names), "listing", path);

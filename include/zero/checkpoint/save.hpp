@@ -114,7 +114,8 @@ void put_file_bytes(TrainerAccess& x, Manifest const& manifest, Sink& sink, Begi
       for (Index done = 0; done < piece.elements;) {
         Index const left = piece.elements - done;
         std::span<std::byte> const room = type == "F32" ? sink.room() : std::span<std::byte>();
-        Index n = std::min(left, std::ssize(room) / Index{sizeof(float)});
+        // A tile at most: what is not kept as float goes through memory of as many elements.
+        Index n = std::min({left, std::ssize(room) / Index{sizeof(float)}, tile});
         if (n > 0 && reinterpret_cast<std::uintptr_t>(room.data()) % alignof(float) == 0) {
           // Straight to where it is written from.
           x.read(number, tensor, {}, piece.begin + done, n, reinterpret_cast<float*>(room.data()));
@@ -209,7 +210,6 @@ class SaveSteps {
     ranks_.together([&] {
       if (ranks_.rank() == 0) publish_checkpoint(*files_, dir_, name_, manifest);
     });
-    named_ = true;
     // Every rank looks for what it wrote where a load would, which also shows that they share it.
     ranks_.together([&] {
       FoundCheckpoint const found = find_checkpoint(folder(), *files_);
@@ -225,7 +225,8 @@ class SaveSteps {
   void give_up() noexcept {
     if (ranks_.rank() != 0 || name_.empty()) return;
     try {
-      if (named_) {
+      // Its name is asked of the disk: it may have one though what came after that has failed.
+      if (files_->size(folder()) == -EISDIR) {
         remove_checkpoint(*files_, dir_, name_);
       } else {
         remove_folder_of_files(*files_, work_folder());
@@ -261,7 +262,6 @@ class SaveSteps {
   Files* files_;
   std::shared_ptr<void> turn_;  // rank 0's
   std::string name_;
-  bool named_ = false;  // the checkpoint has its name
 };
 
 inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,

@@ -57,6 +57,8 @@ class TrainerAccess {
   virtual std::string_view state_type() const = 0;      ///< as files call it
   virtual std::string_view parameter_type() const = 0;  ///< as files call it
 
+  virtual bool has_gradients() const = 0;  ///< else no number of that kind is read or written
+
   virtual Decision decision() = 0;
   virtual void synchronize() = 0;
   /// Every rank's words, in rank order. Waits.
@@ -125,6 +127,10 @@ class AccessOf final : public TrainerAccess {
   }
   std::string_view state_type() const override { return stored_name<typename X::State>; }
   std::string_view parameter_type() const override { return stored_name<typename X::Parameter>; }
+
+  bool has_gradients() const override {
+    return requires { t_.gradients(); };
+  }
 
   Decision decision() override {
     Decision d;

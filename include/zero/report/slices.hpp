@@ -170,6 +170,7 @@ std::uint64_t parameters_hash(Parameters<X>& parameters, OptimizerState<X, O>& s
 template <class T>
 concept HasParts = requires(T& trainer) {
   trainer.synchronize();
+  trainer.context();
   trainer.parameters();
   trainer.optimizer_state();
 };
