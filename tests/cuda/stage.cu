@@ -51,7 +51,8 @@ Trained run(Training const& training) {
   Trained trained;
   trained.losses.resize(zero::at(training.world));
   std::mutex mutex;
-  zero::LaunchOptions const patient{.timeout = std::chrono::seconds(120)};
+  zero::LaunchOptions const patient{.timeout = std::chrono::seconds(120),
+                                    .threads = training.threads};
   zero::launch<Backend>(
       training.world,
       [&](auto communicator) {

@@ -27,8 +27,9 @@ struct Training {
   bool bf16 = false;
   bool own_gradients = false;
   bool copy_engines = false;  ///< over NCCL: who gathers
-  int bad_step = -1;  ///< step in which rank 0's gradient is not finite
+  int bad_step = -1;          ///< step in which rank 0's gradient is not finite
   int steps = 4;
+  int threads = 1;     ///< of the host, that share a rank's work below its GPU
   bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted
   zero::Options options{};
 };
