@@ -51,7 +51,7 @@ Trained run(Training const& training) {
   Trained trained;
   trained.losses.resize(zero::at(training.world));
   std::mutex mutex;
-  zero::LaunchOptions const patient{.timeout = training.timeout};
+  zero::LaunchOptions const patient{.timeout = training.timeout, .threads = training.threads};
   Allocated const before = allocated();
   zero::launch<Backend>(
       training.world,

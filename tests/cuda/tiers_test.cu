@@ -66,6 +66,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "three threads share tiles too large for one below a GPU: the bits of the GPU's own update") {
+  for (bool bf16 : {false, true}) {
+    for (zero::Index accumulation : {1, 3}) {
+      Training training = training_of(bf16, 1, accumulation);
+      // Threads share from 65,536 elements on: a tile of 80,000, and one of what is left.
+      training.model = spec("two tiles", {{"a", {weight("a.w", {307, 521})}}});
+      training.options.offload.tile_elements = 80000;
+      training.steps = 2;
+      Trained const on_gpu = train(3, training);
+      training.threads = 3;
+      for (RunsOn on : {RunsOn::gpu, RunsOn::delayed_gpu}) {
+        training.on = on;
+        for (int place : {4, 5, 6}) {
+          std::string const text = difference(on_gpu, train(place, training));
+          CHECK_MESSAGE(text.empty(), "place " << place << ": " << text);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocated late or kept") {
   for (int place : {4, 5, 6}) {
     Training training = training_of(true, 2, 1);

@@ -31,6 +31,7 @@ struct Training {
   int first_rank = 0;         ///< rank r has the batches of rank first_rank + r
   int bad_step = -1;          ///< step in which rank 0's gradient is not finite
   int steps = 4;
+  int threads = 1;     ///< of the host, that share a rank's work below its GPU
   bool quiet = false;  ///< asks for nothing between steps, so that calls can be counted
   std::chrono::milliseconds timeout = std::chrono::seconds(120);
   std::function<void(int rank, int step)> before_step{};  ///< what goes wrong there

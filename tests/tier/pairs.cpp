@@ -39,6 +39,7 @@ using floats = Storage<zero::Fp32, float>;
 using mixed = Storage<zero::Bf16Mixed, float>;
 using split = Storage<zero::Bf16Split, float>;
 using short_states = Storage<zero::Fp32, zero::bf16>;
+using scaled = Storage<zero::Fp16Mixed, float>;
 using all_short = Storage<zero::Bf16Split, zero::bf16>;
 
 template <class O, class S, class Sharding>

@@ -14,7 +14,9 @@
   ZERO_TEST_PAIR(Adagrad, mixed, 2, OnNvme, OnDevice)      \
   ZERO_TEST_PAIR(Adagrad, all_short, 1, OnHost, OnDevice)  \
   ZERO_TEST_PAIR(Sgd, split, 3, OnDevice, OnHost)          \
-  ZERO_TEST_PAIR(Lamb, floats, 1, OnNvme, OnDevice)
+  ZERO_TEST_PAIR(Lamb, floats, 1, OnNvme, OnDevice)        \
+  ZERO_TEST_PAIR(AdamW, scaled, 3, OnNvme, OnNvme)         \
+  ZERO_TEST_PAIR(Sgd, scaled, 3, OnDevice, OnHost)
 
 #define ZERO_TEST_PAIRS_1                                 \
   ZERO_TEST_PAIR(AdamW, mixed, 1, OnHost, OnDevice)       \
@@ -26,7 +28,9 @@
   ZERO_TEST_PAIR(Lion, all_short, 2, OnHost, OnDevice)    \
   ZERO_TEST_PAIR(Adagrad, split, 3, OnDevice, OnHost)     \
   ZERO_TEST_PAIR(Sgd, floats, 3, OnHost, OnNvme)          \
-  ZERO_TEST_PAIR(Sgd, short_states, 2, OnNvme, OnDevice)
+  ZERO_TEST_PAIR(Sgd, short_states, 2, OnNvme, OnDevice)  \
+  ZERO_TEST_PAIR(Adam, scaled, 1, OnHost, OnDevice)       \
+  ZERO_TEST_PAIR(Lion, scaled, 3, OnHost, OnHost)
 
 #define ZERO_TEST_PAIRS_2                                    \
   ZERO_TEST_PAIR(AdamW, split, 3, OnDevice, OnNvme)          \
@@ -38,4 +42,6 @@
   ZERO_TEST_PAIR(Adagrad, floats, 3, OnHost, OnNvme)         \
   ZERO_TEST_PAIR(Adagrad, short_states, 1, OnNvme, OnDevice) \
   ZERO_TEST_PAIR(Sgd, mixed, 1, OnNvme, OnDevice)            \
-  ZERO_TEST_PAIR(Sgd, all_short, 3, OnHost, OnNvme)
+  ZERO_TEST_PAIR(Sgd, all_short, 3, OnHost, OnNvme)          \
+  ZERO_TEST_PAIR(Lamb, scaled, 2, OnNvme, OnDevice)          \
+  ZERO_TEST_PAIR(Adagrad, scaled, 3, OnDevice, OnNvme)

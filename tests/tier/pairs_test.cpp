@@ -5,6 +5,7 @@
 #include <tier/run.hpp>
 
 #include <array>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -32,12 +33,20 @@ void add_pairs(std::set<std::pair<std::string, std::string>>& all, Row const& ro
   }
 }
 
+/// In fp16 with a scale that goes down at an overflow, and up at the second good step since.
+void scale(Setup& setup, Pair const& pair) {
+  if (pair.storage != "scaled") return;
+  setup.options.loss_scale =
+      zero::LossScale::dynamic({.initial_power = 6, .window = 1, .hysteresis = 1});
+}
+
 }  // namespace
 
-TEST_CASE("the table has every two values that may stand together in one of its 31 rows") {
+TEST_CASE("the table has every two values that may stand together in one of its 37 rows") {
   std::set<std::pair<std::string, std::string>> wanted;
   for (std::string const optimizer : {"AdamW", "Adam", "Lamb", "Lion", "Adagrad", "Sgd"}) {
-    for (std::string const storage : {"floats", "mixed", "split", "short_states", "all_short"}) {
+    for (std::string const storage :
+         {"floats", "mixed", "scaled", "split", "short_states", "all_short"}) {
       for (int stage : {1, 2, 3}) {
         for (Tier o : {Tier::device, Tier::host, Tier::nvme}) {
           for (Tier p : {Tier::device, Tier::host, Tier::nvme}) {
@@ -52,7 +61,7 @@ TEST_CASE("the table has every two values that may stand together in one of its 
   std::set<std::pair<std::string, std::string>> found;
   for (Pair const& pair : all_pairs())
     add_pairs(found, row_of(pair.optimizer, pair.storage, pair.place));
-  CHECK(all_pairs().size() == 31);
+  CHECK(all_pairs().size() == 37);
   CHECK(found == wanted);
 }
 
@@ -66,6 +75,7 @@ TEST_CASE("every row of the table has the bits of stage 0 on the device") {
         setup.options.persistence_threshold = world == 3 ? 300 : 0;
         setup.options.offload.tile_elements = 100;
         setup.options.offload.buffer_count = 3;
+        scale(setup, pair);
         CAPTURE(pair.optimizer);
         CAPTURE(pair.storage);
         CAPTURE(pair.place.stage);
@@ -88,6 +98,7 @@ TEST_CASE("every optimizer with a part of its state on the device, and a part be
       Setup setup{.place = pair.place, .world = 2, .bad_step = 1};
       setup.options.offload.ratio = ratio;
       setup.options.offload.tile_elements = 100;
+      scale(setup, pair);
       CAPTURE(pair.optimizer);
       CAPTURE(pair.storage);
       CAPTURE(pair.place.stage);
@@ -99,4 +110,41 @@ TEST_CASE("every optimizer with a part of its state on the device, and a part be
       for (Numbers const& n : outcome.ranks) CHECK(n.state_bytes > 0);
     }
   }
+}
+
+TEST_CASE(
+    "L06: infinity or NaN in one element of one rank, in bf16 and in fp16 with a scale, below") {
+  int rows = 0;
+  for (Pair const& pair : all_pairs()) {
+    if (pair.storage != "mixed" && pair.storage != "scaled") continue;
+    for (float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      Setup setup{.place = pair.place, .world = 4, .steps = 6, .bad_step = 2};
+      setup.bad_value = bad;
+      setup.bad_rank = 2;
+      setup.bad_element = 5;
+      setup.options.offload.tile_elements = 64;
+      scale(setup, pair);
+      CAPTURE(pair.optimizer);
+      CAPTURE(pair.storage);
+      Outcome const outcome = pair.offloaded(setup);
+      // Elements are equal: NaN does not come into them.
+      CHECK(outcome.steps[2].weights == outcome.steps[1].weights);
+      CHECK(outcome.steps[2].states == outcome.steps[1].states);
+      for (int s = 0; s < 6; ++s) {
+        for (zero::Decision const& d : outcome.steps[at(s)].decisions) {
+          CHECK(d.skip == (s == 2 ? 1 : 0));
+          CHECK(d.updates == (s < 2 ? s + 1 : s));
+          CHECK(d.skipped == (s < 2 ? 0 : 1));
+          CHECK(d.loss_scale == outcome.steps[at(s)].decisions[0].loss_scale);
+          // DeepSpeed's: halved by an overflow, doubled by each good step but the first since.
+          constexpr float scales[] = {64, 128, 64, 64, 128, 256};
+          CHECK(d.loss_scale == (pair.storage == "scaled" ? scales[s] : 1));
+        }
+      }
+      CHECK(difference(outcome, pair.reference(setup)) == "");
+      ++rows;
+    }
+  }
+  CHECK(rows == 2 * 12);
 }
