@@ -53,12 +53,13 @@ OptimizerNames names_of() {
 }
 
 /// X(member) for each member that settings_of looks for.
-#define ZERO_SETTINGS(X)                                                               \
-  X(lr)                                                                                \
-  X(beta1)                                                                             \
-  X(beta2)                                                                             \
-  X(eps) X(weight_decay) X(lr_decay) X(momentum) X(dampening) X(nesterov) X(min_coeff) \
-      X(max_coeff) X(correction)
+#define ZERO_SETTINGS(X) \
+  X(lr)                  \
+  X(beta1)               \
+  X(beta2)               \
+  X(eps)                 \
+  X(weight_decay)        \
+  X(lr_decay) X(momentum) X(dampening) X(nesterov) X(min_coeff) X(max_coeff) X(correction)
 
 /// The members that optimizers of the menu have, under their own names.
 template <Optimizer O>
