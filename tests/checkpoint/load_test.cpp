@@ -251,6 +251,15 @@ TEST_CASE("settings that differ are the trainer's, and a warning names each") {
     REQUIRE(warnings.size() == 1);
     CHECK(has(warnings[0], "schedule"));
   });
+  // And a schedule beside a setting: each is named, where each differs.
+  other.optimizer =
+      zero::AdamW{.lr = 0.5f, .weight_decay = 0.1f, .schedule = zero::LearningRate::linear(2, 10)};
+  on_ranks(other, [&](AnyTrainer& trainer) {
+    auto const warnings = trainer.load("run", {.files = &files}).warnings;
+    REQUIRE(warnings.size() == 2);
+    CHECK(has(warnings[0], "optimizer setting lr"));
+    CHECK(has(warnings[1], "schedule of the optimizer"));
+  });
 }
 
 TEST_CASE("a rank reads the ranges that it keeps, and the headers") {

@@ -131,15 +131,13 @@ class LoadPlan {
       warnings_.push_back(name + ": the checkpoint has " + theirs + ", this run " + ours +
                           ", which is used");
     };
-    std::size_t const before = warnings_.size();
     for (auto const& [name, value] : trainer_.optimizer.settings) {
       auto const theirs = manifest_.optimizer.settings.find(name);
       if (theirs != manifest_.optimizer.settings.end() && theirs->second != value)
         warn("optimizer setting " + name, number(theirs->second), number(value));
     }
     bool const same_optimizer = trainer_.optimizer.name == manifest_.optimizer.name;
-    if (same_optimizer && warnings_.size() == before &&
-        trainer_.optimizer.hash != manifest_.optimizer.hash)
+    if (same_optimizer && trainer_.optimizer.hash != manifest_.optimizer.hash)
       warn("schedule of the optimizer", "another one", "its own");
     if (manifest_.seed != trainer_.seed)
       warn("Options::seed", std::to_string(manifest_.seed), std::to_string(trainer_.seed));

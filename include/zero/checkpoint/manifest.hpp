@@ -36,7 +36,7 @@ struct CheckpointOptimizer {
   std::string name;                        ///< "AdamW"; empty: the checkpoint has weights alone
   std::vector<std::string> states;         ///< names of the numbers it keeps an element
   std::map<std::string, double> settings;  ///< "lr": 0.001, ...
-  std::uint64_t hash = 0;                  ///< of what it does, zero::hash(optimizer)
+  std::uint64_t hash = 0;                  ///< of what it does beside its settings
 };
 
 /// How far a loss scale had come.

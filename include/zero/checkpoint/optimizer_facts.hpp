@@ -52,6 +52,15 @@ OptimizerNames names_of() {
   }
 }
 
+/// X(member) for each member that settings_of looks for.
+#define ZERO_SETTINGS(X) \
+  X(lr)                  \
+  X(beta1)               \
+  X(beta2)               \
+  X(eps)                 \
+  X(weight_decay)        \
+  X(lr_decay) X(momentum) X(dampening) X(nesterov) X(min_coeff) X(max_coeff) X(correction)
+
 /// The members that optimizers of the menu have, under their own names.
 template <Optimizer O>
 std::map<std::string, double> settings_of(O const& o) {
@@ -67,22 +76,31 @@ std::map<std::string, double> settings_of(O const& o) {
     }
   };
 #define ZERO_SETTING(member) \
-  if constexpr (requires { o.member; }) add(#member, o.member)
-  ZERO_SETTING(lr);
-  ZERO_SETTING(beta1);
-  ZERO_SETTING(beta2);
-  ZERO_SETTING(eps);
-  ZERO_SETTING(weight_decay);
-  ZERO_SETTING(lr_decay);
-  ZERO_SETTING(momentum);
-  ZERO_SETTING(dampening);
-  ZERO_SETTING(nesterov);
-  ZERO_SETTING(min_coeff);
-  ZERO_SETTING(max_coeff);
-  ZERO_SETTING(correction);
+  if constexpr (requires { o.member; }) add(#member, o.member);
+  ZERO_SETTINGS(ZERO_SETTING)
 #undef ZERO_SETTING
   return all;
 }
+
+/// The hash of what settings_of does not show, such as the schedule: of the same optimizer, whose
+/// settings are what they are here.
+template <Optimizer O>
+std::uint64_t hash_beside_settings(O optimizer) {
+  auto const set = [](auto& to) {  // a schedule is no setting
+    using V = std::remove_cvref_t<decltype(to)>;
+    if constexpr (std::is_floating_point_v<V>) {
+      to = V(0.5);
+    } else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) {
+      to = V{};
+    }
+  };
+#define ZERO_SETTING(member) \
+  if constexpr (requires { optimizer.member; }) set(optimizer.member);
+  ZERO_SETTINGS(ZERO_SETTING)
+#undef ZERO_SETTING
+  return hash(optimizer);
+}
+#undef ZERO_SETTINGS
 
 }  // namespace detail
 
@@ -96,7 +114,7 @@ CheckpointOptimizer describe_optimizer(O const& optimizer) {
                           std::to_string(O::num_states));
   }
   return {std::move(names.name), std::move(names.states), detail::settings_of(optimizer),
-          hash(optimizer)};
+          detail::hash_beside_settings(optimizer)};
 }
 /// Of the chosen one.
 template <class... O>
