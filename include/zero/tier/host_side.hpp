@@ -134,8 +134,8 @@ class HostSideBuffer {
            " of this process, that are: " + reason +
            "; RLIMIT_MEMLOCK of the process, all its ranks together, is " +
            (limit.rlim_cur == RLIM_INFINITY ? "without limit" : std::to_string(limit.rlim_cur)) +
-           " bytes. Raise it (ulimit -l), or " +
-           (CanPin<D> ? "keep less below the device" : "do not demand that memory is locked");
+           " bytes. Raise it (ulimit -l), " +
+           (CanPin<D> ? "or keep less below the device" : "or do not demand that memory is locked");
   }
 
   std::shared_ptr<Common> common_;
