@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh CLANG_TIDY SOURCE_DIR WHAT [FLAGS...]
-# WHAT: a folder of include/zero, whose headers are linted together ("." those that need a compiler alone), or a .cpp of the project,
+# WHAT: a folder of include/zero, whose headers and the one of its name are linted together ("." those that need a compiler alone), or a .cpp of the project,
 # in which what the headers' templates become is linted too.
 set -uo pipefail
 clang_tidy=$1 source_dir=$2 what=$3
@@ -13,7 +13,7 @@ case $what in
   *.cpp) unit=$source_dir/$what analyzer=() ;;
   *)
     unit=$dir/headers.cpp
-    (cd "$source_dir/include" && find "zero/$what" -name '*.hpp' | sed 's|/[.]/|/|' | LC_ALL=C sort) |
+    (cd "$source_dir/include" && { find "zero/$what" -name '*.hpp'; [ ! -f "zero/$what.hpp" ] || echo "zero/$what.hpp"; } | sed 's|/[.]/|/|' | LC_ALL=C sort) |
       { if [ "$what" = . ]; then grep -vE '^zero/((cuda|mpi|torch|checkpoint|config)[/.]|tier/uring[.]hpp$)'; else cat; fi; } |
       sed 's/.*/#include <&>/' >"$unit"
     [ -s "$unit" ] || { echo "there is no header in $what"; exit 1; }
