@@ -37,7 +37,7 @@ class YamlToJson {
       for (auto const& member : node) {
         if (refused_) break;
         std::string const name = member.first.IsScalar() ? member.first.Scalar() : "?";
-        std::string const inner = path.empty() ? name : path + "." + name;
+        std::string const inner = path.empty() ? name : std::string(path).append(".").append(name);
         if (!member.first.IsScalar()) {
           findings_.refuse(inner, "a key that is no word", "a word");
         } else if (object.contains(name)) {

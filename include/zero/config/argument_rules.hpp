@@ -12,9 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace zero {
-
-namespace detail {
+namespace zero::detail {
 
 /// What the arguments say about a key.
 struct ArgumentSays {
@@ -27,7 +25,8 @@ struct ArgumentSays {
 inline bool refused_argument_in(Findings const& findings, std::string const& names) {
   std::string const prefix = "arguments.";
   return std::ranges::any_of(findings.problems(), [&](Problem const& p) {
-    return p.path.starts_with(prefix) && names.find(p.path.substr(prefix.size())) != names.npos;
+    return p.path.starts_with(prefix) &&
+           names.find(p.path.substr(prefix.size())) != std::string::npos;
   });
 }
 
@@ -174,6 +173,4 @@ class ArgumentRules {
   Index world_;
 };
 
-}  // namespace detail
-
-}  // namespace zero
+}  // namespace zero::detail

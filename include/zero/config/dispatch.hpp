@@ -132,6 +132,7 @@ template <class Shardings>
 }
 
 template <class M, class F>
+// NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): it is called, and handed on to nobody
 decltype(auto) dispatch_policies(ResolvedConfig const& config, F&& f) {
   using A = Axes<M>;
   static_assert(!std::is_same_v<typename A::Shardings, Types<>>,
@@ -167,6 +168,7 @@ decltype(auto) dispatch_policies(ResolvedConfig const& config, F&& f) {
 /// @throws ConfigError for what the menu lacks, listing what it has
 /// @return what f returns, of one type for all
 template <class M, class F>
+// NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): it is called, and handed on to nobody
 decltype(auto) dispatch(ResolvedConfig const& config, F&& f) {
   using Optimizers = typename detail::Axes<M>::Optimizers;
   static_assert(!std::is_same_v<Optimizers, detail::Types<>>, "Menu: no optimizer is in it");
@@ -224,6 +226,7 @@ void judge_own_optimizer(ResolvedConfig const& config) {
 /// @throws ConfigError for what the menu lacks, for an optimizer section, and as
 /// judge_own_optimizer
 template <class M, Optimizer O, class F>
+// NOLINTNEXTLINE(cppcoreguidelines-missing-std-forward): it is called, and handed on to nobody
 decltype(auto) dispatch(ResolvedConfig const& config, O const& own, F&& f) {
   if (config.optimizer)
     throw ConfigError({{"optimizer", config.optimizer->type,

@@ -164,6 +164,7 @@ inline std::optional<boost::json::value> fitted(boost::json::value const& v, Key
 inline bool is_quoted_value(std::string_view text) {
   double number = 0;
   char const* const end = text.data() + text.size();
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): `end` is its size
   auto const read = std::from_chars(text.data(), end, number);
   return !same_word(text, "true false").empty() || (read.ptr == end && !text.empty());
 }

@@ -308,8 +308,8 @@ inline std::optional<boost::json::object> read_json(std::string_view text, JsonF
     return std::nullopt;
   }
   for (std::string const& path : parser.handler().duplicates)
-    findings.refuse(what.empty() ? path : what + "." + path, "this key twice in one object",
-                    "it once: neither value may win silently");
+    findings.refuse(what.empty() ? path : std::string(what).append(".").append(path),
+                    "this key twice in one object", "it once: neither value may win silently");
   if (!parser.handler().duplicates.empty()) return std::nullopt;
   boost::json::value value = parser.handler().values.release();
   if (!value.is_object()) {

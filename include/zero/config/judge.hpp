@@ -12,9 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace zero {
-
-namespace detail {
+namespace zero::detail {
 
 /// One walk over a configuration.
 class Judge {
@@ -205,6 +203,4 @@ class Judge {
   ConfigValues& values_;
 };
 
-}  // namespace detail
-
-}  // namespace zero
+}  // namespace zero::detail

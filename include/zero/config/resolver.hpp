@@ -156,7 +156,8 @@ class Resolver {
       if (device.empty() || device == "none") continue;
       bool const parameters = path.ends_with("param");
       if (stage < (parameters ? 3 : 1))
-        findings_.refuse(path + ".device", "\"" + device + "\"" + at_stage,
+        findings_.refuse(path + ".device",
+                         std::string("\"").append(device).append("\"").append(at_stage),
                          parameters ? "stage 3, which shards parameters" : "stage 1, 2 or 3");
       if (device == "nvme" && values_.text(path + ".nvme_path").empty() &&
           !values_.wrong(path + ".nvme_path"))
@@ -168,7 +169,10 @@ class Resolver {
     if (stage == 3) return;
     for (auto const& [path, value] : values_) {
       if (path.starts_with("zero_optimization.stage3_") && value.origin == "file" && !value.wrong)
-        findings_.warn(path + ": no effect" + at_stage + ", it is about stage 3");
+        findings_.warn(std::string(path)
+                           .append(": no effect")
+                           .append(at_stage)
+                           .append(", it is about stage 3"));
     }
   }
 

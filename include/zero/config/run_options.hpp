@@ -148,10 +148,10 @@ inline RunOptions run_options(ResolvedConfig const& config, Units const& units) 
   std::sort(sizes.begin(), sizes.end());
   o.persistence_threshold = config.stage3_param_persistence_threshold;
   Index sum = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    sum += sizes[i];
+  for (Index const size : sizes) {
+    sum += size;
     if (sum <= config.stage3_model_persistence_threshold) continue;
-    o.persistence_threshold = std::max(sizes[i] - 1, Index{0});
+    o.persistence_threshold = std::max(size - 1, Index{0});
     break;
   }
   return run;

@@ -225,7 +225,7 @@ inline TrainingArguments read_arguments(boost::json::object const& object, Findi
           } else if constexpr (std::is_same_v<T, bool>) {
             arguments.*member = fit->get_bool();
           } else if constexpr (std::is_same_v<T, double>) {
-            arguments.*member = *detail::number_in(*fit);
+            arguments.*member = detail::number_in(*fit);
           } else {
             arguments.*member = static_cast<T>(fit->get_int64());
           }

@@ -104,11 +104,12 @@ class ConfigValues {
 /// Sets a value at a path of objects: put(o, "a.b", 1) makes {"a": {"b": 1}}.
 inline void put_at(boost::json::object& object, std::string_view path, boost::json::value value) {
   boost::json::object* here = &object;
-  for (std::size_t point; (point = path.find('.')) != std::string_view::npos;
-       path.remove_prefix(point + 1)) {
+  for (std::size_t point = path.find('.'); point != std::string_view::npos;
+       point = path.find('.')) {
     boost::json::value& inner = (*here)[path.substr(0, point)];
     if (!inner.is_object()) inner = boost::json::object();
     here = &inner.get_object();
+    path.remove_prefix(point + 1);
   }
   (*here)[path] = std::move(value);
 }
