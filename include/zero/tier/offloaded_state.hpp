@@ -196,7 +196,7 @@ class OffloadedState {
       Index all = 0;
       Index taken = 0;
       for (int u = 0; u < units; ++u) all += context_.shares.owned(u);
-      for (Flush const& flush : context_.timeline.flushes()) {
+      for (auto const& flush : context_.timeline.flushes()) {
         for (int u : flush.units) {
           if (3 * taken >= all) break;
           taken += context_.shares.owned(u);
