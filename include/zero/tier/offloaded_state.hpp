@@ -204,7 +204,7 @@ class OffloadedState {
         }
       }
     }
-    for (Visit const& visit : context_.timeline.schedule()) append(visit.unit);
+    for (auto const& visit : context_.timeline.schedule()) append(visit.unit);
     for (int u = 0; u < units; ++u) append(u);
     for (int u : units_) {
       for (Index t = first(u); t < first(u + 1); ++t) order_.push_back(t);
