@@ -113,7 +113,7 @@ TEST_CASE("activations are carved from as many bytes as are told before") {
 }
 
 TEST_CASE(
-    "tiers that settings name are the ones that train; both on the device are none of these") {
+    "tiers that settings name are the ones that train and both on the device are none of these") {
   using zero::Tier;
   gpt2::Settings settings;
   settings.parameter_tier = Tier::device;

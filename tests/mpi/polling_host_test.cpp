@@ -235,7 +235,7 @@ TEST_CASE("A queue that has reached its length allocates no more") {
 
 TEST_CASE("An update that threads of the device share has the bits of one") {
   // Several parts for each of seven threads, the last one cut.
-  Index const n = 100'000;
+  Index const n = 100'032;
   using Row = std::vector<float>;
   auto const trained = [n](int threads) {
     PollingHost device = PollingHost::with_threads(threads);

@@ -93,12 +93,17 @@ TEST_CASE("a hundred trainers, one after the other, leave no memory, no file and
     train_mixed(setup);
     Numbers const one = train_mixed(setup).ranks[0];
     Index const files = open_files();
-    Index const bytes = allocated_bytes();
-    for (int i = 0; i < 100; ++i) train_mixed(setup);
+    // What the C library keeps for threads that come and go settles after some of them; what
+    // trainers leave would be left in every round, a hundred of the smallest thing at least.
+    Index least_growth = 100 * least_bytes;
+    for (int round = 0; round < 3; ++round) {
+      Index const bytes = allocated_bytes();
+      for (int i = 0; i < 100; ++i) train_mixed(setup);
+      MESSAGE("a hundred trainers: ", allocated_bytes() - bytes, " bytes");
+      least_growth = std::min(least_growth, allocated_bytes() - bytes);
+    }
     CHECK(open_files() == files);
-    // What the C library keeps for threads that come and go differs by less than a hundred of the
-    // smallest thing that a trainer might leave a time.
-    CHECK(allocated_bytes() - bytes < 100 * least_bytes);
+    CHECK(least_growth < 100 * least_bytes);
     CHECK(one.host.peak > least_bytes);
     CHECK(zero::locked_in_process() == 0);
     CHECK(entries(folder()) == 0);
