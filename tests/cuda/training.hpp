@@ -82,7 +82,8 @@ Trained train<6>(Training const&);
 template <>
 Trained train<7>(Training const&);
 
-inline Trained train(int stage, Training const& training) {
+/// Of the stages whose state lies on the device.
+inline Trained train_stage(int stage, Training const& training) {
   switch (stage) {
     case 0:
       return train<0>(training);
@@ -90,6 +91,13 @@ inline Trained train(int stage, Training const& training) {
       return train<1>(training);
     case 2:
       return train<2>(training);
+    default:
+      return train<3>(training);
+  }
+}
+
+inline Trained train(int stage, Training const& training) {
+  switch (stage) {
     case 4:
       return train<4>(training);
     case 5:
@@ -99,7 +107,7 @@ inline Trained train(int stage, Training const& training) {
     case 7:
       return train<7>(training);
     default:
-      return train<3>(training);
+      return train_stage(stage, training);
   }
 }
 
