@@ -307,7 +307,7 @@ void check_marks() {
       mark_not_finite(stream, reading(from), to.view());
     }
     float const got = static_cast<float>(b.read(stream)[0]);
-    CHECK(std::isfinite(value) ? got == 2.0f : std::isnan(got));
+    CHECK((std::isfinite(value) ? got == 2.0f : std::isnan(got)));
   }
 }
 
