@@ -2,4 +2,3 @@
 set(sources
   ../support/heap.cpp # operator new and delete of the whole program
   train.cpp)          # every trainer is instantiated there, once
-set(options -O0) # dozens of trainers, which run for moments

@@ -58,11 +58,13 @@ void check_loaded(Setup const& setup, MemoryFiles& files, Canonical const& expec
 }  // namespace
 
 TEST_CASE("every stage, world, optimizer and precision comes back from its own checkpoint") {
+  [[maybe_unused]] int turn = 0;
   for (Storage storage :
        {Storage::floats, Storage::mixed, Storage::half, Storage::split, Storage::short_states}) {
     for (AnyOptimizer const& optimizer : menu()) {
       for (int stage = 0; stage < 4; ++stage) {
         for (int world : worlds) {
+          if (ZERO_TESTS_SANITIZED && ++turn % 7 != 0) continue;
           Setup const setup{
               .stage = stage, .world = world, .optimizer = optimizer, .storage = storage};
           MemoryFiles files;

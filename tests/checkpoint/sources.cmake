@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-set(options -O0) # it reads and writes more than it computes
 set(sources trainers.cpp)
 set(libraries zero::checkpoint)
 if(TARGET zero-checkpoint)
@@ -11,7 +10,6 @@ foreach(stage RANGE 3)
     add_library(${part} OBJECT ${zero_tests_dir}/checkpoint/trainer_as.cpp)
     target_compile_definitions(${part} PRIVATE ZERO_TEST_STAGE=${stage})
     zero_test_options(${part})
-    target_compile_options(${part} PRIVATE -O0) # each holds thirty trainers that run for moments
     target_link_libraries(${part} PRIVATE zero::checkpoint)
   endif()
   list(APPEND libraries ${part})

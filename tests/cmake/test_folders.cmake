@@ -4,12 +4,13 @@
 #   libraries    what to link besides zero::zero; a folder with a library that is not there is left out
 #   definitions  macros, as NAME or NAME=VALUE
 #   includes     include folders, relative to the folder
-#   options      compiler options, such as -O2
+#   options      compiler options, such as ${zero_computes}
 #   timeout      seconds one TEST_CASE may take (120)
 #   serial       ON: nothing else runs beside its tests (time is measured)
 #   sanitized    what a sanitizer lane builds: ON (default) all, OFF nothing, or a list of files
 #   threads      OFF: its tests are one thread, of which ThreadSanitizer has nothing to say
 
+set(zero_computes $<$<NOT:$<CONFIG:Debug>>:-O1>) # for what trains or computes longer than it compiles
 set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
 
 # What tests compile with, and parts that several folders link, compiled once. Warnings are errors here, in
@@ -21,7 +22,7 @@ function(zero_test_options target)
     target_precompile_headers(${target} REUSE_FROM zero_test_precompiled)
   endif()
   if(NOT ZERO_TESTS_LANE STREQUAL "sanitized")
-    target_compile_options(${target} PRIVATE -O1 ${zero_warnings}) # -O3 takes half as long again
+    target_compile_options(${target} PRIVATE -O0 ${zero_warnings}) # most run for moments, and -O1 takes half as long again
     set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR ON)
   endif()
   target_compile_definitions(${target} PRIVATE

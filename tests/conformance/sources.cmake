@@ -8,4 +8,3 @@ set(sanitized
   slot_test.cpp
   stream_test.cpp
   trainer_faults_test.cpp)
-set(options -O0) # it waits more than it computes

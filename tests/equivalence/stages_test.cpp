@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stages 0-3 give the same bits: every loss, norm, decision, weight, moment and reduced gradient of
 // every step, at each world, precision, accumulation and moment of reduction, with every prefetch
-// and bucket. On the host device the whole product is run, shape by shape; elsewhere every family
-// of every shape at every stage, with prefetch and bucket in turn, so that within a shape each
-// stage meets each pair of them.
+// and bucket. On the host device the whole product is run, shape by shape; elsewhere that of the
+// shape that has everything over 2 and 3 ranks, and every family of every shape at every stage,
+// with prefetch and bucket in turn, so that over the shapes each kind of family meets each pair of
+// them at each stage.
 
 #include <support/agreement.hpp>
 
@@ -12,10 +13,14 @@ namespace {
 
 std::vector<int> const all_worlds{1, 2, 3, 4, 8};
 
-void whole_product(ModelSpec const& model) {
+void whole_product(ModelSpec const& model, OnDevice device = OnDevice::host,
+                   std::vector<int> const& worlds = all_worlds, zero::Index resident_below = 0) {
   Config config;
   config.model = model;
-  for (Family const& family : families(all_worlds)) check_all(family.applied_to(config));
+  config.device = device;
+  config.watch = device == OnDevice::host;
+  config.options.persistence_threshold = resident_below;
+  for (Family const& family : families(worlds)) check_all(family.applied_to(config));
 }
 
 TEST_CASE("stages agree on the host: sizes that do not divide [slow]") {
@@ -33,11 +38,14 @@ TEST_CASE("stages agree on the host: tied [slow]") { whole_product(tied()); }
 TEST_CASE("stages agree on the host: frozen [slow]") { whole_product(frozen_parts()); }
 TEST_CASE("stages agree on the host: decay and rate a tensor [slow]") { whole_product(rates()); }
 TEST_CASE("stages agree on the host: everything at once [slow]") { whole_product(everything()); }
+TEST_CASE("stages agree on the host: some units kept resident [slow]") {
+  whole_product(everything(), OnDevice::host, all_worlds, 200);
+}
 
 /// @param watches waits after each step; without, the device may run one step into the next
 void in_turn(OnDevice device, bool watches) {
+  int turn = 0;
   for (ModelSpec const& model : all_specs()) {
-    int turn = 0;
     for (Family const& family : families(all_worlds)) {
       Config config;
       config.model = model;
@@ -49,12 +57,18 @@ void in_turn(OnDevice device, bool watches) {
 }
 
 TEST_CASE("stages agree on a device that runs work late [slow]") { in_turn(OnDevice::late, false); }
+TEST_CASE("stages agree on a device that runs work late: the whole product [slow]") {
+  whole_product(everything(), OnDevice::late, {2, 3});
+}
 TEST_CASE("stages agree on a device that runs work late, and is asked after each step [slow]") {
   in_turn(OnDevice::late, true);
 }
 #if !ZERO_TESTS_SANITIZED
 TEST_CASE("stages agree on a device whose memory the host cannot touch [slow]") {
   in_turn(OnDevice::guarded, false);
+}
+TEST_CASE("stages agree on a device whose memory the host cannot touch: the whole product [slow]") {
+  whole_product(everything(), OnDevice::guarded, {2, 3});
 }
 #endif
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 set(libraries gpt2_parts)
+set(options ${zero_computes}) # a GPT's own loops
 set(sanitized OFF) # OpenBLAS is not instrumented
 set(timeout 300) # a case trains the default model at four stages
 if(TARGET gpt2)

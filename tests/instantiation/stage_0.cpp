@@ -4,6 +4,9 @@
 // symbols-required: U archetype::AllReduces<.*, float>::all_reduce[(]
 // symbols-required: U archetype::AllReduces<.*, zero::bf16>::all_reduce[(]
 // symbols-required: U archetype::Groups::group_start[(]
+// symbols-forbidden: zero::Gather<.*>::(fetch|on_demand|launch)[(]
+// symbols-forbidden: zero::Publish<.*>::publish[(]
+// symbols-forbidden: zero::(Tiers|HostSide|OffloadedState|Blocks)<
 // symbols-forbidden: zero::Measure<
 // symbols-forbidden: ::(reduce_scatter|all_gather)[(<]
 // symbols-forbidden: AllReduces<.*, double>::all_reduce

@@ -9,6 +9,7 @@
 // symbols-required: U archetype::AllGathers<.*, double>::all_gather[(]
 // symbols-required: U archetype::Groups::group_start[(]
 // symbols-forbidden: zero::(Tiers|HostSide|OffloadedState|Blocks)<
+// symbols-forbidden: zero::Gather<.*>::(fetch|on_demand|launch)[(]
 // symbols-forbidden: zero::Measure<
 // symbols-forbidden: ::all_reduce[(<]
 // symbols-forbidden: ReduceScatters<.*, double>::reduce_scatter

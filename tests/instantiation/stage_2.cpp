@@ -8,6 +8,8 @@
 // symbols-required: U archetype::AllGathers<.*, zero::bf16>::all_gather[(]
 // symbols-required: U archetype::AllGathers<.*, double>::all_gather[(]
 // symbols-required: U archetype::Groups::group_start[(]
+// symbols-forbidden: zero::Gather<.*>::(fetch|on_demand|launch)[(]
+// symbols-forbidden: zero::(Tiers|HostSide|OffloadedState|Blocks)<
 // symbols-forbidden: zero::Measure<
 // symbols-forbidden: ::all_reduce[(<]
 // symbols-forbidden: ReduceScatters<.*, double>::reduce_scatter

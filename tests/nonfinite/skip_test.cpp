@@ -113,13 +113,15 @@ std::vector<Poison> const& places() {
 TEST_CASE("a value that is not finite skips the step: every rank, place, stage and precision") {
   std::size_t turn = 0;
   float const values[] = {nan, infinity, -infinity};
-  for (Family const& family : families({1, 2, 3, 4})) {
+  for (Family const& family : families({1, 2, 3, 4, 8})) {
     for (int rank = 0; rank < family.world; ++rank) {
-      for (Poison poison : places()) {
+      for (std::size_t place = 0; place < places().size(); ++place) {
+        if (family.world == 8 && place % 8 != static_cast<std::size_t>(rank)) continue;
+        Poison poison = places()[place];
         poison.value = values[turn % 3];
-        int const micro = static_cast<int>(turn % static_cast<std::size_t>(family.accumulation));
+        int const micro = static_cast<int>(turn / 3) % family.accumulation;
         ++turn;
-        if (ZERO_TESTS_SANITIZED && turn % 10 != 0) continue;
+        if (ZERO_TESTS_SANITIZED && turn % 11 != 0) continue;  // not 10, of which each rank has
         Config const config = poisoned(family, {{1, micro, rank, poison}});
         check_everywhere(config, 1, poison.unit, {1, 2, 3});
       }
@@ -127,13 +129,17 @@ TEST_CASE("a value that is not finite skips the step: every rank, place, stage a
   }
 }
 
-TEST_CASE("a value that is not finite skips the step, on a device that runs work late") {
-  for (Family const& family : families({2, 3})) {
-    Poison poison = places()[static_cast<std::size_t>(family.world)];
-    poison.value = nan;
-    Config config = poisoned(family, {{2, 0, family.world - 1, poison}});
-    config.device = OnDevice::late;
-    check_everywhere(config, 2, poison.unit, {0, 1, 2, 3});
+TEST_CASE(
+    "a value that is not finite skips the step, on devices that run work late or are closed") {
+  for (OnDevice device : {OnDevice::late, OnDevice::guarded}) {
+    if (ZERO_TESTS_SANITIZED && device == OnDevice::guarded) continue;
+    for (Family const& family : families({2, 3})) {
+      Poison poison = places()[static_cast<std::size_t>(family.world)];
+      poison.value = nan;
+      Config config = poisoned(family, {{2, 0, family.world - 1, poison}});
+      config.device = device;
+      check_everywhere(config, 2, poison.unit, {0, 1, 2, 3});
+    }
   }
 }
 

@@ -9,7 +9,6 @@ foreach(device RANGE 2)
     add_library(${part} OBJECT ${zero_tests_dir}/optimizers/run_as.cpp)
     target_compile_definitions(${part} PRIVATE ZERO_TEST_DEVICE=${device} ZERO_TEST_STAGE=${stage})
     zero_test_options(${part})
-    target_compile_options(${part} PRIVATE -O0) # each holds thirty trainers that run for moments
     list(APPEND libraries ${part})
   endforeach()
 endforeach()

@@ -104,7 +104,7 @@ zero::Options const plain{.prefetch = 0, .bucket = 0};
 
 TEST_CASE("one rank names the model's visits, clip and updates, and sends nothing to name") {
   for (std::string const& names : {step(1, adamw, plain, {}, zero::Sharded<0>{}),
-                                  step(1, adamw, plain, {}, zero::Sharded<3>{})}) {
+                                   step(1, adamw, plain, {}, zero::Sharded<3>{})}) {
     CHECK(names ==
           "+forward a -forward a +forward b -forward b "
           "+backward b -backward b +reduce b -reduce b "

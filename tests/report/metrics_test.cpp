@@ -74,11 +74,12 @@ TEST_CASE("a row of JSON has every value under its name") {
   r.validation_loss = 2.75;
   r.skipped_steps = 2;
   metrics.write(r);
-  CHECK(content(folder / "run.jsonl") ==
-        R"({"step":7,"loss":2.5,"validation_loss":2.75,"lr":0.001,"gradient_norm":0.75,)"
-        R"("loss_scale":65536.0,"skipped_steps":2,"tokens_per_s":12345.5,"gather_seconds":0.125,)"
-        R"("compute_seconds":1.0,"wire_elements":640,"parameters_bytes":4096,"extra_slots_bytes":0})"
-        "\n");
+  CHECK(
+      content(folder / "run.jsonl") ==
+      R"({"step":7,"loss":2.5,"validation_loss":2.75,"lr":0.001,"gradient_norm":0.75,)"
+      R"("loss_scale":65536.0,"skipped_steps":2,"tokens_per_s":12345.5,"gather_seconds":0.125,)"
+      R"("compute_seconds":1.0,"wire_elements":640,"parameters_bytes":4096,"extra_slots_bytes":0})"
+      "\n");
 }
 
 TEST_CASE("CSV has one line of names and then the same values") {

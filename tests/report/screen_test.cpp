@@ -18,7 +18,7 @@ namespace {
 
 /// Sets a variable of the environment, or takes it away, until the end of the scope.
 class Variable {
-public:
+ public:
   Variable(char const* name, char const* value) : name_(name) {
     if (char const* before = ::getenv(name)) before_ = before;
     set(value);
@@ -27,7 +27,7 @@ public:
   Variable& operator=(Variable const&) = delete;
   ~Variable() { set(before_ ? before_->c_str() : nullptr); }
 
-private:
+ private:
   void set(char const* value) {
     if (value != nullptr) {
       ::setenv(name_, value, 1);
@@ -41,7 +41,7 @@ private:
 
 /// A terminal of a given width; what the program writes to `file` is read back with text().
 class PseudoTerminal {
-public:
+ public:
   explicit PseudoTerminal(unsigned short columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
     REQUIRE(master_ >= 0);
     REQUIRE(::grantpt(master_) == 0);
@@ -69,7 +69,7 @@ public:
   }
   std::FILE* file = nullptr;
 
-private:
+ private:
   int master_;
 };
 

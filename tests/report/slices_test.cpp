@@ -70,6 +70,7 @@ template <class Precision>
 void same_at_every_stage() {
   std::uint64_t const hash = read_all<0, Precision>(1);
   for (int world : {1, 2, 3}) {
+    if (ZERO_TESTS_SANITIZED && world != 2) continue;
     CHECK(read_all<0, Precision>(world) == hash);
     CHECK(read_all<1, Precision>(world) == hash);
     CHECK(read_all<2, Precision>(world) == hash);

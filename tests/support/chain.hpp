@@ -74,7 +74,8 @@ ZERO_HOST_DEVICE void apply_back(Real* dx, Real const* dz, Parameter const* w, C
 
 /// The gradient of a tensor, added to what is there.
 template <class Real, class Gradient>
-ZERO_HOST_DEVICE void add_gradient(Gradient* g, Real const* dz, Real const* x, Count n, bool overwrite) {
+ZERO_HOST_DEVICE void add_gradient(Gradient* g, Real const* dz, Real const* x, Count n,
+                                   bool overwrite) {
   for (Count j = 0; j < n; ++j) {
     Real sum(0);
     for (Count s = 0; s < cells; s += width) sum = sum + dz[s + out(j)] * x[s + in(j)];
