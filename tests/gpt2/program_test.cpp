@@ -201,19 +201,29 @@ TEST_CASE("the default GPT's plan is printed, and its measured peak falls strict
         printed_plan.push_back(words);
     }
   }
-  CHECK(printed_plan ==
-        std::vector<std::string>{
-            "memory plan, a rank stage 0 stage 1 stage 2 > stage 3",
-            // 1,239,040 elements of 2 bytes; two ranks share them at stage 3
-            "parameters 2.36 MiB 2.36 MiB 2.36 MiB 1.18 MiB",
-            "gradients 2.36 MiB 2.36 MiB 1.18 MiB 1.18 MiB", "accumulators - - - -",
-            // of 12 bytes: master weights and two states; shared from stage 1
-            "optimizer state 14.2 MiB 7.09 MiB 7.09 MiB 7.09 MiB",
-            // two blocks, each of two slices of 99,136 such elements, in steps of 256 bytes
-            "gather slots - - - 775 KiB"});
+  CHECK(printed_plan == std::vector<std::string>{
+                            "memory plan, a rank stage 0 stage 1 stage 2 > stage 3",
+                            // 1,239,040 elements of 2 bytes; two ranks share them at stage 3
+                            "parameters 2.36 MiB 2.36 MiB 2.36 MiB 1.18 MiB",
+                            "gradients 2.36 MiB 2.36 MiB 1.18 MiB 1.18 MiB", "accumulators - - - -",
+                            // of 12 bytes: master weights and two states; shared from stage 1
+                            "optimizer state 14.2 MiB 7.09 MiB 7.09 MiB 7.09 MiB",
+                            // two blocks of 198,272 elements and the last norm's 256, of 2 bytes
+                            "gather slots - - - 775 KiB"});
   CHECK(peaks[0] > peaks[1]);
   CHECK(peaks[1] > peaks[2]);
   CHECK(peaks[2] > peaks[3]);
+}
+
+TEST_CASE("a rank's products run on one thread, however many OpenBLAS would take") {
+  Folder const folder;
+  std::string const seen = (folder.path / "threads").string();
+  Result const r =
+      run(folder, small(folder) + "--ranks 2 --steps 2",
+          "OPENBLAS_NUM_THREADS=4 BLAS_PROBE='" + seen + "' LD_PRELOAD='" ZERO_GPT2_BLAS_PROBE "'");
+  INFO(r.err);
+  REQUIRE(r.status == 0);
+  CHECK(read(seen) == "1\n");  // of the first product, and of none another
 }
 
 TEST_CASE("equal runs are equal, others are not, and prefetch and buckets change nothing") {
