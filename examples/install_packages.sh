@@ -20,6 +20,15 @@ available() {
     grep -q '^  Candidate: [^(]' <<<"$policy" || return 1
   done
 }
+chosen() { # the packages of the first alternative of a need that the distribution has
+  local alternative
+  for alternative in $(tr '|' ' ' <<<"$1"); do
+    available "$alternative" || continue
+    echo "${alternative//,/ }"
+    return 0
+  done
+  return 1
+}
 satisfied() { # the whole need
   local need=$1 alternative
   case $need in *=*) command -v "${need%%=*}" >/dev/null && return 0 ;; esac
@@ -41,7 +50,15 @@ if ! command -v apt-get >/dev/null; then
 fi
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "please install, as root: apt-get install ${missing[*]}" >&2; exit 1; }
+  command -v sudo >/dev/null || {
+    names=()
+    for need in "${missing[@]}"; do
+      first=${need%%|*}
+      names+=("$(chosen "$need" || echo "${first//,/ }")")
+    done
+    echo "please install, as root: apt-get install ${names[*]}" >&2
+    exit 1
+  }
   as_root=(sudo)
 fi
 echo "installing ${missing[*]}" >&2
@@ -52,14 +69,11 @@ apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::
 apt update || true # one dead source among several need not matter; the installation below says if it does
 packages=()
 for need in "${missing[@]}"; do
-  chosen=
-  for alternative in $(tr '|' ' ' <<<"$need"); do
-    if available "$alternative"; then
-      chosen=$alternative
-      break
-    fi
-  done
-  [ -n "$chosen" ] || { echo "this distribution has no package $need" >&2; tail -n 5 "$log" >&2; exit 1; }
-  packages+=(${chosen//,/ })
+  names=$(chosen "$need") || { echo "this distribution has no package $need" >&2; tail -n 5 "$log" >&2; exit 1; }
+  packages+=($names)
 done
-apt install -y --no-install-recommends "${packages[@]}" || { tail -n 20 "$log" >&2; exit 1; }
+apt install -y --no-install-recommends "${packages[@]}" || {
+  tail -n 20 "$log" >&2
+  echo "apt-get could not install ${packages[*]}" >&2
+  exit 1
+}

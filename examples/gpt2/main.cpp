@@ -15,6 +15,7 @@
 #include <gpt2/flags.hpp>
 #include <gpt2/matrix.hpp>
 #include <gpt2/outcome.hpp>
+#include <gpt2/paths.hpp>
 #include <gpt2/preflight.hpp>
 #include <gpt2/rate.hpp>
 #include <gpt2/run.hpp>
@@ -208,9 +209,10 @@ int run(std::span<char const* const> arguments) {
   Settings settings;
   Corpus corpus;
   std::optional<zero::Metrics> metrics;
+  std::optional<zero::Place> place;
   bool speaks = true;  // of the processes of a launcher, rank 0
   try {
-    auto const place = zero::find_place(zero::Environment::of_process());
+    place = zero::find_place(zero::Environment::of_process());
     speaks = !place || place->rank == 0;
     settings = read_flags(arguments);
     if (settings.help) {
@@ -233,13 +235,17 @@ int run(std::span<char const* const> arguments) {
     if (speaks) std::cerr << e.what() << "\n";
     return 2;
   }
+  // Every process tries this machine's files, and the first one of each machine speaks of them.
+  bool const speaks_here = speaks || place->local_rank.value_or(0) == 0;
+  bool const with_metrics = speaks || place->local_size == place->size;
   try {
+    check_paths(settings, place ? place->rank : 0, with_metrics);
     corpus = load_corpus(settings);
     Batches(corpus.training(), corpus.validation(), batch_shape(settings, 0), settings.seed);
     if (speaks && !settings.metrics.empty()) metrics.emplace(settings.metrics);
     if (speaks) print_plan(settings);
-  } catch (zero::Error const& e) {  // of this machine's files
-    std::cerr << e.what() << "\n";
+  } catch (zero::Error const& e) {
+    if (speaks_here) std::cerr << e.what() << "\n";
     return 2;
   }
   use_one_blas_thread();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <gpt2/flags.hpp>
+#include <gpt2/optimizer.hpp>
+#include <gpt2/preflight.hpp>
 #include <gpt2/rate.hpp>
 
+#include <concepts>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,6 +34,29 @@ TEST_CASE("no flag is the default run: stage 3, four ranks, bf16, one micro-batc
   CHECK(s.warm_up() == s.steps / 10);
   CHECK_FALSE(s.json);
   CHECK_FALSE(s.help);
+}
+
+TEST_CASE("no flag is AdamW, a norm clipped to 1, and a rate that warms up and decays") {
+  auto const s = read({});
+  CHECK(gpt2::options_of(s).clip == 1.0f);
+  CHECK(gpt2::options_of(s).accumulation == 1);
+  bool is_adamw = false;
+  zero::LearningRate schedule;
+  double rate = 0;
+  gpt2::with_optimizer(s, [&]<class O>(O const& optimizer) {
+    is_adamw = std::same_as<O, zero::AdamW>;
+    schedule = optimizer.schedule;
+    rate = static_cast<double>(optimizer.lr);
+  });
+  CHECK(is_adamw);
+  CHECK(rate == doctest::Approx(6e-3));
+  // 800 steps: the first 80 rise from 0, the other 720 fall to 0.
+  REQUIRE(s.steps == 800);
+  CHECK(schedule.factor(1) == 0);
+  CHECK(schedule.factor(41) == 0.5);   // after 40 of 80
+  CHECK(schedule.factor(81) == 1);     // the peak
+  CHECK(schedule.factor(441) == 0.5);  // after 360 of 720
+  CHECK(schedule.factor(801) == 0);
 }
 
 TEST_CASE("every flag sets what it names") {

@@ -5,7 +5,9 @@
 #include <gpt2/outcome.hpp>
 #include <gpt2/preflight.hpp>
 
+#include <limits>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -70,6 +72,33 @@ TEST_CASE("the memory table has a row a kind and marks the stage that runs") {
   CHECK(table.columns == std::vector<std::string>{"stage 0", "stage 1", "> stage 2", "stage 3"});
   CHECK(table.totals() == std::vector<Index>{plans[0].total_bytes(), plans[1].total_bytes(),
                                              plans[2].total_bytes(), plans[3].total_bytes()});
+}
+
+TEST_CASE("the memory table's rows are the kinds of buffers, in bytes counted by hand") {
+  gpt2::Settings settings;
+  auto const rows = [&] { return gpt2::memory_table(gpt2::memory_plans(settings), 3).rows; };
+  // A block has two norms of 2 x 128, matrices of 128 x 384, 128 x 128 and twice 128 x 512, and
+  // their biases: 198,272 elements; four ranks share them in slices of a multiple of 64: 198,400.
+  // The embedding has (256 + 128) x 128, the last norm 2 x 128.
+  Index const all = 6 * 198'400 + 49'152 + 256;
+  Index const slices = all / 4;
+  std::vector<std::string> kinds;
+  for (auto const& [kind, bytes] : rows()) kinds.push_back(kind);
+  CHECK(kinds == std::vector<std::string>{"parameters", "gradients", "accumulators",
+                                          "optimizer state", "gather slots", "gradient slots",
+                                          "tables"});
+  CHECK(rows()[0].second[0] == 2 * all);  // of 16 bits
+  CHECK(rows()[0].second[2] == 2 * all);
+  CHECK(rows()[1].second[1] == 2 * all);
+  // Each slice begins at a multiple of 256 bytes: a block's 99,200 take 99,328, the norm's 128 all.
+  CHECK(rows()[0].second[3] == 6 * 99'328 + 2 * 12'288 + 256);
+  CHECK(rows()[2].second == std::vector<Index>{0, 0, 0, 0});
+  // Master weights and two states, in float.
+  CHECK(rows()[3].second == std::vector<Index>{12 * all, 12 * slices, 12 * slices, 12 * slices});
+  // Two blocks in turn, one in use and one ahead; at the turn the last norm beside head and block.
+  CHECK(rows()[4].second == std::vector<Index>{0, 0, 0, 2 * (2 * 198'400 + 256)});
+  settings.accumulation = 3;  // summed in float, where they are reduced to slices at stages 2 and 3
+  CHECK(rows()[2].second == std::vector<Index>{4 * all, 4 * all, 4 * slices, 4 * slices});
 }
 
 TEST_CASE("the rough estimate of a run's memory is within a third of plan and activations") {

@@ -1,81 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program gpt2 from outside: what it refuses, what it prints, and that its runs are the same at
-// every stage.
+// The program gpt2 from outside: what it prints, and that its runs are the same at every stage.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <gpt2/program.hpp>
 
-#include <array>
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <chrono>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #ifdef ZERO_GPT2_PROGRAM
 
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string read(fs::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::vector<std::string> lines(std::string const& text) {
-  std::vector<std::string> result;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) result.push_back(line);
-  return result;
-}
-
-/// A folder with a text to train on, gone when the test ends.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("gpt2_program_test_" + std::to_string(::getpid()));
-  Folder() {
-    fs::create_directories(path);
-    std::ofstream text(path / "text");
-    for (int i = 0; i < 400; ++i) text << "the " << i % 7 << " cats sat on mat " << i % 13 << ".\n";
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { fs::remove_all(path); }
-};
-
-struct Result {
-  int status;
-  std::string out;
-  std::string err;
-  std::string last_line() const { return lines(out).empty() ? "" : lines(out).back(); }
-  /// The text after "key": in the last line.
-  std::string json(std::string const& key) const {
-    std::string const line = last_line();
-    std::size_t const begin = line.find("\"" + key + "\":");
-    REQUIRE(begin != std::string::npos);
-    std::size_t const value = begin + key.size() + 3;
-    return line.substr(value, line.find_first_of(",}", value) - value);
-  }
-};
-
-Result run(Folder const& folder, std::string const& flags) {
-  std::string const out = (folder.path / "out").string();
-  std::string const err = (folder.path / "err").string();
-  std::string const command =
-      std::string("'") + ZERO_GPT2_PROGRAM + "' " + flags + " >'" + out + "' 2>'" + err + "'";
-  int const status = std::system(command.c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), read(out), read(err)};
-}
-
-/// A small model on the folder's text.
-std::string small(Folder const& folder) {
-  return "--text '" + (folder.path / "text").string() +
-         "' --layers 6 --width 16 --heads 2 --context 16 --batch 2 --seed 3 --lr 0.01 --json ";
-}
+using gpt2_program::Folder;
+using gpt2_program::lines;
+using gpt2_program::read;
+using gpt2_program::Result;
+using gpt2_program::run;
+using gpt2_program::small;
+using gpt2_program::value_of;
 
 TEST_CASE("every optimizer trains, in fp16 too, to the same bits at stages 0 and 3") {
   Folder const folder;
@@ -104,32 +48,6 @@ TEST_CASE("every optimizer trains, in fp16 too, to the same bits at stages 0 and
   }
 }
 
-TEST_CASE("what cannot be run is one sentence on stderr and status 2") {
-  Folder const folder;
-  std::string const short_text = (folder.path / "short").string();
-  std::ofstream(short_text) << "too short";
-  for (std::string const& flags : std::vector<std::string>{
-           "--stage 4", "--nonsense", "--steps", "--width 10 --heads 3", "--metrics run.txt",
-           "--text /nowhere/text", "--text '" + folder.path.string() + "'",
-           "--text '" + short_text + "'", "--width 65536 --heads 1 --layers 1000",
-           small(folder) + "--metrics /nowhere/rows.csv",
-           small(folder) + "--ranks 1024 --steps 2"}) {
-    INFO(flags);
-    Result const result = run(folder, flags);
-    CHECK(result.status == 2);
-    CHECK(result.out.empty());
-    CHECK(lines(result.err).size() == 1);
-  }
-}
-
-TEST_CASE("--help lists the flags and runs nothing") {
-  Folder const folder;
-  Result const result = run(folder, "--help");
-  CHECK(result.status == 0);
-  CHECK(result.err.empty());
-  CHECK(result.out.find("--accumulation N") != std::string::npos);
-}
-
 TEST_CASE("a run learns, is the same at stages 0 to 3, and its memory is what was planned") {
   Folder const folder;
   for (std::string const precision : {"fp32", "bf16"}) {
@@ -146,10 +64,7 @@ TEST_CASE("a run learns, is the same at stages 0 to 3, and its memory is what wa
       CHECK(r.json("steps") == "12");
       CHECK(r.json("skipped_steps") == "0");
       CHECK(r.json("planned_bytes") == r.json("measured_bytes"));
-      std::string wire = r.out.substr(r.out.find("planned to send: ") + 17);
-      wire.resize(wire.find(' '));
-      std::erase(wire, ',');
-      CHECK(r.json("wire_elements_per_step") == wire);
+      CHECK(r.json("wire_elements_per_step") == r.planned_wire());
       CHECK(std::stod(r.json("last_loss")) < std::stod(r.json("first_loss")) - 1);
       CHECK(std::stod(r.json("validation_loss")) < std::stod(r.json("first_loss")) - 1);
       CHECK(r.out.find("memory plan, a rank") < r.out.find("a sample of what it writes now"));
@@ -259,22 +174,56 @@ TEST_CASE("an fp16 run whose scale is at its minimum ends with a sentence that s
   CHECK(result.err.find("gpt2: step ") != std::string::npos);
   CHECK(result.err.find("a gradient is not finite at a loss scale of 1, its minimum") !=
         std::string::npos);
+  CHECK(result.out.find("memory plan, a rank") != std::string::npos);  // before anything failed
+  CHECK(result.out.find("optimizer state") != std::string::npos);
+  CHECK(result.out.find("a sample of what it writes now") == std::string::npos);
 }
 
-TEST_CASE("the default GPT's measured peak falls strictly from stage 0 to 3") {
+TEST_CASE("the default GPT's plan is printed, and its measured peak falls strictly by stage") {
   Folder const folder;
   std::string const flags =
       "--text '" + (folder.path / "text").string() + "' --ranks 2 --stop-after 1 --json --stage ";
   std::vector<long long> peaks;
+  std::vector<std::string> printed_plan;  // the last run's, blanks aside
   for (int stage = 0; stage < 4; ++stage) {
     Result const result = run(folder, flags + std::to_string(stage));
     REQUIRE(result.status == 0);
     CHECK(result.json("planned_bytes") == result.json("measured_bytes"));
     peaks.push_back(std::stoll(result.json("measured_bytes")));
+    printed_plan.clear();
+    for (std::string const& line : lines(result.out)) {
+      std::string words;
+      std::istringstream in(line);
+      for (std::string word; in >> word;) words += (words.empty() ? "" : " ") + word;
+      bool const begins = words.find("memory plan") == 0;
+      bool const ruler = words.find_first_not_of('-') == std::string::npos;
+      if ((begins || !printed_plan.empty()) && !ruler && printed_plan.size() < 6)
+        printed_plan.push_back(words);
+    }
   }
+  CHECK(printed_plan == std::vector<std::string>{
+                            "memory plan, a rank stage 0 stage 1 stage 2 > stage 3",
+                            // 1,239,040 elements of 2 bytes; two ranks share them at stage 3
+                            "parameters 2.36 MiB 2.36 MiB 2.36 MiB 1.18 MiB",
+                            "gradients 2.36 MiB 2.36 MiB 1.18 MiB 1.18 MiB", "accumulators - - - -",
+                            // of 12 bytes: master weights and two states; shared from stage 1
+                            "optimizer state 14.2 MiB 7.09 MiB 7.09 MiB 7.09 MiB",
+                            // two blocks of 198,272 elements and the last norm's 256, of 2 bytes
+                            "gather slots - - - 775 KiB"});
   CHECK(peaks[0] > peaks[1]);
   CHECK(peaks[1] > peaks[2]);
   CHECK(peaks[2] > peaks[3]);
+}
+
+TEST_CASE("a rank's products run on one thread, however many OpenBLAS would take") {
+  Folder const folder;
+  std::string const seen = (folder.path / "threads").string();
+  Result const r =
+      run(folder, small(folder) + "--ranks 2 --steps 2",
+          "OPENBLAS_NUM_THREADS=4 BLAS_PROBE='" + seen + "' LD_PRELOAD='" ZERO_GPT2_BLAS_PROBE "'");
+  INFO(r.err);
+  REQUIRE(r.status == 0);
+  CHECK(read(seen) == "1\n");  // of the first product, and of none another
 }
 
 TEST_CASE("equal runs are equal, others are not, and prefetch and buckets change nothing") {
@@ -325,6 +274,68 @@ TEST_CASE("a run that stops early has made the first steps of the whole run") {
   REQUIRE(csv_rows.size() == 4);
   CHECK(csv_rows[0].find("step,loss,validation_loss,lr,") == 0);
   CHECK(csv_rows[3].find("3," + part.json("last_loss") + ",") == 0);
+}
+
+TEST_CASE("a row of --metrics is what its step did: rate, time by phase, wire, memory by kind") {
+  Folder const folder;
+  std::string const path = (folder.path / "rows.jsonl").string();
+  for (int stage = 0; stage < 4; ++stage) {
+    auto const start = std::chrono::steady_clock::now();
+    Result const r = run(folder, small(folder) + "--ranks 2 --steps 20 --stage " +
+                                     std::to_string(stage) + " --metrics '" + path + "'");
+    std::chrono::duration<double> const wall = std::chrono::steady_clock::now() - start;
+    REQUIRE(r.status == 0);
+    auto const rows = lines(read(path));
+    REQUIRE(rows.size() == 20);
+    double seconds_of_all = 0;
+    for (int step = 1; step <= 20; ++step) {
+      std::string const& row = rows[static_cast<std::size_t>(step - 1)];
+      INFO(row);
+      auto const number = [&](std::string const& key) { return std::stod(value_of(row, key)); };
+      CHECK(number("step") == step);
+      CHECK(number("gradient_norm") > 0);
+      CHECK(number("loss_scale") == 1);
+      CHECK(number("skipped_steps") == 0);
+      // Two steps of warm-up from 0, then down over eighteen, in float: two roundings of 2^-24.
+      double const factor = step <= 2 ? (step - 1) / 2.0 : (21 - step) / 18.0;
+      CHECK(number("lr") == doctest::Approx(0.01 * factor).epsilon(0x1p-22));
+
+      CHECK(value_of(row, "wire_elements") == r.planned_wire());
+      CHECK(value_of(row, "wire_elements") == r.json("wire_elements_per_step"));
+      long long bytes = 0;
+      for (std::string const kind : {"parameters", "gradients", "accumulators", "optimizer_state",
+                                     "gather_slots", "gradient_slots", "tables", "extra_slots"}) {
+        long long const own = std::stoll(value_of(row, kind + "_bytes"));
+        bool const sharded_only = kind == "gather_slots" || kind == "gradient_slots";
+        bool const none = kind == "accumulators" || kind == "extra_slots" ||
+                          (sharded_only && stage < (kind == "gather_slots" ? 3 : 2));
+        CHECK((own == 0) == none);
+        bytes += own;
+      }
+      // Nothing comes or goes after the first step: what is there now is the peak.
+      CHECK(std::to_string(bytes) == r.json("measured_bytes"));
+
+      double const seconds = 2 * 2 * 16 / number("tokens_per_s");  // two ranks of two samples
+      double sum = 0;
+      for (std::string const phase : {"model", "gather", "reduce", "clip", "update", "publish"}) {
+        double const own = number(phase + "_seconds");
+        INFO(phase);
+        if (phase == "gather") {
+          CHECK((own > 0) == (stage == 3));
+        } else if (phase == "publish") {  // at stage 3 its call has nothing to do
+          CHECK(own >= 0);
+          CHECK((own > 0 || stage == 0 || stage == 3));
+        } else {
+          CHECK(own > 0);
+        }
+        sum += own;
+      }
+      CHECK(sum <= seconds * (1 + 1e-9));  // a dozen roundings of doubles
+      CHECK(sum > seconds / 2);
+      seconds_of_all += seconds;
+    }
+    CHECK(seconds_of_all < wall.count());
+  }
 }
 
 TEST_CASE("the last line has exactly the keys that programs read") {

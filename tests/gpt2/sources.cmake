@@ -5,6 +5,9 @@ set(sanitized OFF) # OpenBLAS is not instrumented
 set(timeout 300) # a case trains the default model at four stages
 if(TARGET gpt2)
   set(definitions ZERO_GPT2_PROGRAM="$<TARGET_FILE:gpt2>") # the program is tested from outside
+  add_library(gpt2_blas_probe SHARED ${dir}/blas_probe.cpp)
+  target_link_libraries(gpt2_blas_probe PRIVATE gpt2_parts ${CMAKE_DL_LIBS})
+  list(APPEND definitions ZERO_GPT2_BLAS_PROBE="$<TARGET_FILE:gpt2_blas_probe>")
   if(TARGET zero::checkpoint)
     list(APPEND definitions ZERO_GPT2_CHECKPOINTS=1)
   endif()

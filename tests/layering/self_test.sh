@@ -90,8 +90,10 @@ lines 501 >"$tree/tests/comm/threads_test.cpp"
 expect 'tests/comm/threads_test.cpp: 501 lines, cap 500'
 for part in 1 2 3 4 5 6 7 8 9 10; do header "step/part_$part.hpp" "$(lines 390)"; done
 expect 'step/ + shard/ + comm/ + policy/: 39'
-{ echo "$spdx"; lines 40; } >"$tree/examples/1_one_rank.cpp"
-expect 'examples/1_one_rank.cpp: 41 lines, cap 40'
+for program in 1_one_rank 2_four_ranks; do
+  { echo "$spdx"; lines 40; } >"$tree/examples/$program.cpp"
+  expect "examples/$program.cpp: 41 lines, cap 40"
+done
 echo "$spdx" >"$tree/include/zero/core/error.hpp"
 expect 'include/zero/core/error.hpp: no #pragma once'
 echo '#pragma once' >"$tree/include/zero/core/error.hpp"

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The files and folders that flags name, tried before a run begins: one that fails at the end takes
+// the training with it.
+
+#include <zero/core/ledger.hpp>
+#include <zero/tier/storage_file.hpp>
+#if GPT2_CHECKPOINT
+#include <zero/checkpoint.hpp>
+#endif
+
+#include <fcntl.h>
+#include <gpt2/flags.hpp>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace gpt2 {
+
+namespace detail {
+
+/// A path as a flag names it.
+struct NamedPath {
+  std::string flag;
+  std::filesystem::path path;
+
+  [[noreturn]] void refuse(std::string const& why) const {
+    detail::refuse(flag + " " + quoted(path.string()) + ": " + why);
+  }
+  /// Of `there`, which is the path or a folder above it, links followed.
+  std::filesystem::file_type type(std::filesystem::path const& there) const {
+    std::error_code error;
+    auto const type = std::filesystem::status(there, error).type();
+    if (type == std::filesystem::file_type::none) refuse(error.message());
+    return type;
+  }
+};
+
+/// Makes folders in a folder and a file in them, as the run will, and takes them away. Their name
+/// is this process's own, so ranks that try at once do not meet.
+/// @param folders a relative path, or an empty one
+inline void try_to_write(NamedPath const& named, std::filesystem::path const& folder,
+                         std::filesystem::path const& folders) {
+  namespace fs = std::filesystem;
+  auto const refuse = [&](std::string const& reason) {
+    named.refuse("nothing can be written in " + quoted(folder.string()) + ": " + reason);
+  };
+  std::string trial = (folder / ".gpt2-trial-XXXXXX").string();
+  if (::mkdtemp(trial.data()) == nullptr) refuse(std::strerror(errno));
+  std::error_code error;
+  fs::create_directories(trial / folders, error);
+  if (!error) {
+    int const file =
+        ::open((trial / folders / "file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    bool const wrote = file >= 0 && ::write(file, "x", 1) == 1;
+    if (!wrote) error = std::error_code(errno, std::generic_category());
+    if (file >= 0) ::close(file);
+  }
+  std::error_code leftover;
+  fs::remove_all(trial, leftover);
+  if (error) refuse(error.message());
+}
+
+/// @throws WrongFlag where it is no folder and cannot become one, or cannot be written to
+inline void require_folder_to_write(NamedPath const& named) {
+  namespace fs = std::filesystem;
+  fs::path there = named.path;
+  while (named.type(there) == fs::file_type::not_found) {
+    std::error_code error;
+    if (fs::is_symlink(there, error))
+      named.refuse(quoted(there.string()) + " is a link to nothing");
+    there = there.has_parent_path() ? there.parent_path() : fs::path(".");
+  }
+  if (named.type(there) != fs::file_type::directory)
+    named.refuse(there == named.path ? "it is no folder"
+                                     : quoted(there.string()) + " is no folder");
+  fs::path folders = named.path.lexically_relative(there).lexically_normal();
+  if (there == "." && named.path.is_relative()) folders = named.path.lexically_normal();
+  if (!folders.empty() && *folders.begin() == "..") folders.clear();  // not below the trial
+  try_to_write(named, there, folders);
+}
+
+/// @throws WrongFlag where it is no file and cannot become one, or cannot be written to
+inline void require_file_to_write(NamedPath const& named) {
+  namespace fs = std::filesystem;
+  fs::file_type const type = named.type(named.path);
+  if (type == fs::file_type::directory) named.refuse("it is a folder");
+  if (type == fs::file_type::not_found) {
+    fs::path const folder = named.path.has_parent_path() ? named.path.parent_path() : fs::path(".");
+    if (named.type(folder) != fs::file_type::directory)
+      named.refuse("there is no folder " + quoted(folder.string()));
+    try_to_write(named, folder, {});
+  } else if (type == fs::file_type::regular) {  // opening a pipe would wait for its reader
+    int const file = ::open(named.path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) named.refuse(std::string("it cannot be written to: ") + std::strerror(errno));
+    ::close(file);
+  }
+}
+
+#if GPT2_CHECKPOINT
+/// @throws WrongFlag where there is no checkpoint, or only one of a later step than the run's last
+inline void require_checkpoint(Settings const& s) {
+  try {
+    zero::FoundCheckpoint const found = zero::find_checkpoint(s.resume);
+    if (found.manifest.step > s.last_step()) {
+      refuse("--resume: " + quoted(found.folder) + " is at step " +
+             std::to_string(found.manifest.step) + ", and this run ends after step " +
+             std::to_string(s.last_step()));
+    }
+  } catch (zero::CheckpointError const& e) {
+    refuse(std::string("--resume: ") + e.what());
+  }
+}
+#endif
+
+/// Whether a file of this name stands in the folder.
+inline bool holds(NamedPath const& named, char const* name) {
+  return named.type(named.path / name) != std::filesystem::file_type::not_found;
+}
+
+/// @throws WrongFlag where a run cannot begin with what is there
+inline void require_beginning(Settings const& s) {
+#if GPT2_CHECKPOINT
+  if (!s.resume.empty()) require_checkpoint(s);
+#endif
+  NamedPath const model{"--import", s.from_model};
+  if (!s.from_model.empty() && !holds(model, "model.safetensors") &&
+      !holds(model, "model.safetensors.index.json"))
+    model.refuse("it has neither model.safetensors nor model.safetensors.index.json");
+}
+
+/// @throws WrongFlag where state cannot lie in files of the folder
+inline void require_folder_for_state(std::string const& folder, int rank) {
+  zero::Ledger ledger;
+  try {
+    zero::StorageFile(folder, "trial", rank, 4096, ledger);  // has no name, and is gone here
+  } catch (zero::StorageError const& e) {
+    refuse("--nvme-path " + quoted(folder) + ": " + e.what());
+  }
+}
+
+}  // namespace detail
+
+/// Tries what the settings name, and leaves nothing there.
+/// @param rank of this process
+/// @param with_metrics whether rank 0, which writes them, is on this machine
+/// @throws WrongFlag naming the flag, the path, and what is wrong there
+inline void check_paths(Settings const& s, int rank, bool with_metrics) {
+  detail::require_beginning(s);
+  if (s.has_files()) {
+    auto const& o = s.configured ? s.configured->options.offload : s.offload;
+    detail::require_folder_for_state(o.nvme_path, rank);
+  }
+  detail::NamedPath const save{"--save", s.save};
+  if (!s.save.empty() && detail::holds(save, "manifest.json"))
+    save.refuse("it is a checkpoint itself, and holds no others");
+  if (!s.save.empty()) detail::require_folder_to_write(save);
+  if (!s.write_model.empty()) detail::require_folder_to_write({"--export", s.write_model});
+  if (!s.metrics.empty() && with_metrics) detail::require_file_to_write({"--metrics", s.metrics});
+}
+
+}  // namespace gpt2
