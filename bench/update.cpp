@@ -16,8 +16,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +31,21 @@ using zero::at;
 using zero::Host;
 using zero::View;
 
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+template <class T>
+using Untouched = std::unique_ptr<T[], Free>;
+
+/// Memory that begins with a page, so that vectors lie in one line each; none of it is touched.
+template <class T>
+Untouched<T> untouched(Index n) {
+  Index const bytes = zero::round_up(n * static_cast<Index>(sizeof(T)), 4096);
+  void* const memory = std::aligned_alloc(4096, at(bytes));
+  if (memory == nullptr) throw std::bad_alloc();
+  return Untouched<T>(static_cast<T*>(memory));
+}
+
 /// Rows that all variants use in turn; touched first by the threads that use them.
 struct Rows {
   Rows(Index n, zero::HostWorkers& workers)
@@ -37,8 +54,8 @@ struct Rows {
         sums(device.allocate(4 * n, "gradients")),
         short_sums(device.allocate(2 * n, "gradients")),
         state(device.allocate(12 * n, "optimizer state")),
-        far_rows(new float[at(4 * far())]),
-        words(new std::uint32_t[at(4 * stride())]) {
+        far_rows(untouched<float>(4 * far())),
+        words(untouched<std::uint32_t>(4 * stride())) {
     workers.run(n, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
         for (Index k = 0; k < 3; ++k) weights()[k * n + i] = 0;
@@ -75,9 +92,9 @@ struct Rows {
   Index elements;
   Host device;
   zero::HostBuffer parameters, sums, short_sums, state;  ///< weights, then two rows of states
-  std::unique_ptr<float[]> far_rows;                     ///< weights, m, v, gradients
+  Untouched<float> far_rows;                             ///< weights, m, v, gradients
   std::vector<zero::Segment> pieces;                     ///< of them
-  std::unique_ptr<std::uint32_t[]> words;                ///< four rows
+  Untouched<std::uint32_t> words;                        ///< four rows
 };
 
 /// The ceiling's loop: words, so that no value is dearer than another.

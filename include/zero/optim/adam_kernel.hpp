@@ -15,8 +15,6 @@
 
 #include <zero/optim/optimizer.hpp>
 
-#include <cstdint>
-
 #if defined(__GNUC__) && defined(__x86_64__)
 #define ZERO_HOST_VECTORS 1
 #include <immintrin.h>
@@ -66,6 +64,7 @@ struct AdamRange {
   float m_correction;
   float v_correction;
   bool within;
+  Index apart;  // elements by which each row goes behind the one before it
 };
 
 #if ZERO_HOST_VECTORS
@@ -91,20 +90,10 @@ struct AdamStaging {
 /// the range is too short to gain by it; and where decay is within the gradient, since weights are
 /// read ahead of all and written behind all then, which costs a tenth, unless rows collide, which
 /// costs half.
-template <class G, class P>
-Index rows_apart(AdamRange<G, P> const& r, Index begin, Index end) {
+template <bool Within, class O, class G, class P>
+Index rows_apart(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
   if (end - begin < 4096) return 0;
-  if (!r.within) return adam_distance;
-  std::uintptr_t const rows[] = {reinterpret_cast<std::uintptr_t>(r.gradients + begin),
-                                 reinterpret_cast<std::uintptr_t>(r.v + begin),
-                                 reinterpret_cast<std::uintptr_t>(r.m + begin),
-                                 reinterpret_cast<std::uintptr_t>(r.weights + begin)};
-  for (std::uintptr_t const& a : rows) {
-    for (std::uintptr_t const& b : rows) {
-      if (&a != &b && (a - b) % (std::uintptr_t{1} << 28) < 1024) return adam_distance;
-    }
-  }
-  return 0;
+  return !Within || rows_collide(u, begin) ? adam_distance : 0;
 }
 
 /// Two lines ahead: what is farther the processor fetches by itself, and is disturbed if told to.
@@ -211,9 +200,8 @@ template <class G, class P>
 __attribute__((target("avx512f"))) void adam_avx512(AdamRange<G, P> const r, Index begin,
                                                     Index end) {
   AdamStaging staging;
-  Index const apart = rows_apart(r, begin, end);
-  for (Index g = begin; g < end + 3 * apart; g += adam_block) {
-    Index const v = g - apart, m = v - apart, w = m - apart;
+  for (Index g = begin; g < end + 3 * r.apart; g += adam_block) {
+    Index const v = g - r.apart, m = v - r.apart, w = m - r.apart;
     auto const gradients = [&](Index i) { return staging.gradients + staging.slot(i - begin); };
     auto const steps = [&](Index i) { return staging.steps + staging.slot(i - begin); };
     if (g < end) gradients_avx512(r, g, gradients(g));
@@ -311,9 +299,8 @@ ZERO_AVX2 void weights_avx2(AdamRange<G, P> const& r, Index i, float const* step
 template <class G, class P>
 __attribute__((target("avx2"))) void adam_avx2(AdamRange<G, P> const r, Index begin, Index end) {
   AdamStaging staging;
-  Index const apart = rows_apart(r, begin, end);
-  for (Index g = begin; g < end + 3 * apart; g += adam_block) {
-    Index const v = g - apart, m = v - apart, w = m - apart;
+  for (Index g = begin; g < end + 3 * r.apart; g += adam_block) {
+    Index const v = g - r.apart, m = v - r.apart, w = m - r.apart;
     auto const gradients = [&](Index i) { return staging.gradients + staging.slot(i - begin); };
     auto const steps = [&](Index i) { return staging.steps + staging.slot(i - begin); };
     if (g < end) gradients_avx2(r, g, gradients(g));
@@ -366,12 +353,13 @@ void update_adam_range(ElementUpdate<O, G, P> const& u, Index begin, Index end,
                                                 u.optimizer.weight_decay * u.segment.decay,
                                                 u.constants.m_correction,
                                                 u.constants.v_correction,
-                                                Within};
+                                                Within,
+                                                detail::rows_apart<Within>(u, begin, end)};
     if (set == InstructionSet::avx512) return detail::adam_avx512(range, begin, end);
     if (set == InstructionSet::avx2) return detail::adam_avx2(range, begin, end);
   }
 #endif
-  for (Index i = begin; i < end; ++i) u(i);
+  detail::update_elements(u, begin, end);
 }
 
 }  // namespace zero
