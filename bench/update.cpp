@@ -2,10 +2,11 @@
 // AdamW on the host against the bandwidth of the same mix of streams: four rows of floats read and
 // three of them written, 28 bytes a parameter, with one thread and with all. The ceiling mixes the
 // fourth row into the other three, over memory of its own: the fastest, in this run, of a loop with
-// the widest vectors and of the same loop with lines fetched ahead by hand. AdamW's rows lie as a
-// trainer's do, in buffers of the device; those of the ceiling begin at four places of a page,
-// since any loop over rows that begin at one place is slower; what a trainer pays whose slices are
-// multiples of 1,024 elements, so that rows of state do, is a variant of its own.
+// the widest vectors and of the same loop with lines fetched ahead by hand, over rows that begin at
+// four places of a page. AdamW's rows lie as a trainer's do, in buffers of the device, in a slice
+// of a size that is no power of two and in one of 2^25 elements, whose weights and second moments
+// lie 2^28 bytes apart; and all four of them lie multiples of 2^28 bytes apart, where a processor's
+// cache may take their lines for one another's (optim/adam_kernel.hpp).
 #include <zero/device/host_elementwise.hpp>
 #include <zero/optim/adamw.hpp>
 
@@ -15,8 +16,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +31,21 @@ using zero::at;
 using zero::Host;
 using zero::View;
 
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+template <class T>
+using Untouched = std::unique_ptr<T[], Free>;
+
+/// Memory that begins with a page, so that vectors lie in one line each; none of it is touched.
+template <class T>
+Untouched<T> untouched(Index n) {
+  Index const bytes = zero::round_up(n * static_cast<Index>(sizeof(T)), 4096);
+  void* const memory = std::aligned_alloc(4096, at(bytes));
+  if (memory == nullptr) throw std::bad_alloc();
+  return Untouched<T>(static_cast<T*>(memory));
+}
+
 /// Rows that all variants use in turn; touched first by the threads that use them.
 struct Rows {
   Rows(Index n, zero::HostWorkers& workers)
@@ -36,7 +54,8 @@ struct Rows {
         sums(device.allocate(4 * n, "gradients")),
         short_sums(device.allocate(2 * n, "gradients")),
         state(device.allocate(12 * n, "optimizer state")),
-        words(new std::uint32_t[at(4 * stride())]) {
+        far_rows(untouched<float>(4 * far())),
+        words(untouched<std::uint32_t>(4 * stride())) {
     workers.run(n, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
         for (Index k = 0; k < 3; ++k) weights()[k * n + i] = 0;
@@ -47,6 +66,14 @@ struct Rows {
           words[at(k * stride() + i)] = static_cast<std::uint32_t>(i * k);
       }
     });
+    for (Index begin = 0; begin < n; begin += piece) {
+      Index const end = std::min(begin + piece, n);
+      pieces.push_back({2 * begin, begin + end, 0, 0, 1, 1});
+      for (Index i = 2 * begin; i < begin + end; ++i) {
+        for (Index k = 0; k < 3; ++k) far_rows[at(k * far() + i)] = 0;
+        far_rows[at(3 * far() + i)] = gradients()[i % n];
+      }
+    }
   }
 
   float* weights() const { return reinterpret_cast<float*>(state.address()); }
@@ -57,11 +84,17 @@ struct Rows {
   zero::bf16* rounded() const { return reinterpret_cast<zero::bf16*>(parameters.address()); }
   /// Of the ceiling's rows: 768 bytes beside a page.
   Index stride() const { return zero::round_up(elements, 1024) + 192; }
+  /// Elements of the rows that lie far apart, at least twice `elements`: every other piece is
+  /// updated, so that each thread has as many, and the rest is never touched.
+  Index far() const { return zero::round_up(2 * elements, Index{1} << 26); }
+  static constexpr Index piece = Index{1} << 18;  ///< elements
 
   Index elements;
   Host device;
   zero::HostBuffer parameters, sums, short_sums, state;  ///< weights, then two rows of states
-  std::unique_ptr<std::uint32_t[]> words;                ///< four rows
+  Untouched<float> far_rows;                             ///< weights, m, v, gradients
+  std::vector<zero::Segment> pieces;                     ///< of them
+  Untouched<std::uint32_t> words;                        ///< four rows
 };
 
 /// The ceiling's loop: words, so that no value is dearer than another.
@@ -124,20 +157,34 @@ MixRows fastest(zero::HostWorkers& workers, Rows& rows) {
 }
 
 template <class G, class P>
-void update(Host& device, Rows& rows, Index n, G const* gradients, P* rounded,
-            zero::Decision& decision) {
+void update(Host& device, float* weights, float* states, Index n, G const* gradients, P* rounded,
+            std::vector<zero::Segment> const& segments, zero::Decision& decision) {
   zero::AdamW const optimizer{.lr = 1e-3f};
   ++decision.updates;
   decision.learning_rate = 1e-3f;
-  zero::Segment const segment{0, n, 0, 0, 1, 1};
   auto stream = device.stream();
-  zero::update(stream, zero::Update<zero::AdamW, G, P, Host>{
-                           optimizer, View<G const, Host>(gradients, n),
-                           View<float, Host>(rows.weights(), n),
-                           View<float, Host>(rows.weights() + n, 2 * n),
-                           View<P, Host>(rounded, rounded == nullptr ? 0 : n),
-                           View<zero::Segment const, Host>(&segment, 1),
-                           View<zero::Decision const, Host>(&decision, 1)});
+  zero::update(
+      stream,
+      zero::Update<zero::AdamW, G, P, Host>{
+          optimizer, View<G const, Host>(gradients, n), View<float, Host>(weights, n),
+          View<float, Host>(states, 2 * n), View<P, Host>(rounded, rounded == nullptr ? 0 : n),
+          View<zero::Segment const, Host>(segments.data(), static_cast<Index>(segments.size())),
+          View<zero::Decision const, Host>(&decision, 1)});
+}
+
+/// Of n elements, one after the other as a trainer's state lies.
+template <class G, class P>
+void update(Host& device, Rows& rows, Index n, G const* gradients, P* rounded,
+            zero::Decision& decision) {
+  update(device, rows.weights(), rows.weights() + n, n, gradients, rounded, {{0, n, 0, 0, 1, 1}},
+         decision);
+}
+
+/// Of as many elements in rows that lie far apart.
+void update_far(Host& device, Rows& rows, zero::Decision& decision) {
+  float* const far = rows.far_rows.get();
+  update(device, far, far + rows.far(), rows.far(), far + 3 * rows.far(),
+         static_cast<float*>(nullptr), rows.pieces, decision);
 }
 
 }  // namespace
@@ -145,10 +192,8 @@ void update(Host& device, Rows& rows, Index n, G const* gradients, P* rounded,
 int main(int argc, char** argv) {
   bench::Harness harness(argc, argv, "update",
                          "AdamW on the host against the bandwidth of the same mix of streams");
-  // Where a slice is a multiple of 1,024 elements its weights and states, one after the other in a
-  // buffer, begin at one place of a page all the same. Both sizes are measured.
   Index const n = zero::round_up(
-      harness.number("elements", (Index{1} << 25) + 192, "parameters, 36 bytes of memory each"),
+      harness.number("elements", (Index{1} << 25) + 192, "parameters, 52 bytes of memory each"),
       64);
   int const all = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   Index const alike = n / 1024 * 1024;
@@ -191,7 +236,11 @@ int main(int argc, char** argv) {
                   measure.fact("instruction_set",
                                static_cast<Index>(zero::widest_instruction_set()));
                 });
-    harness.add({.name = "AdamW, rows at one place of a page" + on, .against = "stream" + on},
+    // A size whose weights and states begin at one place of a page: of 2^25 elements, unless
+    // --elements says otherwise.
+    harness.add({.name = "AdamW, rows at one place of a page" + on,
+                 .against = "stream" + on,
+                 .at_most = at_most},
                 [=, &get](bench::Measure measure) {
                   Rows& r = get();
                   Host device(threads);
@@ -201,6 +250,16 @@ int main(int argc, char** argv) {
                                          static_cast<float*>(nullptr), decision);
                   });
                   measure.fact("bytes", 28 * alike);
+                });
+    harness.add({.name = "AdamW, rows multiples of 2^28 bytes apart" + on,
+                 .against = "stream" + on,
+                 .at_most = at_most},
+                [=, &get](bench::Measure measure) {
+                  Rows& r = get();
+                  Host device(threads);
+                  zero::Decision decision;
+                  measure([&] { update_far(device, r, decision); });
+                  measure.fact("bytes", 28 * n);
                 });
     harness.add(
         {.name = "AdamW, bf16 gradients and parameters" + on, .against = "stream" + on},

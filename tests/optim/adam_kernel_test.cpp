@@ -9,9 +9,11 @@
 #include <doctest/doctest.h>
 #include <optim/slice.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -114,6 +116,75 @@ TEST_CASE("AVX-512 and AVX2 give the bits of the plain kernel") {
   check_types<zero::Adam, true>({.weight_decay = 0.3f});
   check_types<zero::Lamb, false>({.weight_decay = 0.3f});
   check_types<zero::AdamW, false>({.eps = 0, .weight_decay = 0});
+}
+
+namespace {
+
+/// Three updates of [begin, end) of rows `stride` elements apart, moments in `states`.
+template <class O, bool Within>
+std::vector<float> part_of_rows(O const& optimizer, InstructionSet set, float* states, Index stride,
+                                Index n, Index begin, Index end) {
+  std::vector<float> gradients, weights;
+  for (Index i = 0; i < n; ++i) {
+    gradients.push_back(number(0, i));
+    weights.push_back(number(1, i));
+    states[i] = number(2, i);
+    states[stride + i] = std::abs(number(3, i));
+  }
+  for (Index t = 1; t <= 3; ++t) {
+    zero::ElementUpdate<O, float, float> u{optimizer,
+                                           optimizer.constants(t),
+                                           gradients.data(),
+                                           weights.data(),
+                                           states,
+                                           nullptr,
+                                           stride,
+                                           0.37f,
+                                           {}};
+    u.segment = {0, n, 0, 0, 0.7f, 1};
+    u.rate = 0.013f;
+    zero::update_adam_range<Within>(u, begin, end, set);
+  }
+  weights.insert(weights.end(), states, states + n);
+  weights.insert(weights.end(), states + stride, states + stride + n);
+  return weights;
+}
+
+/// Of ranges short and long, among elements that must stay.
+template <class O, bool Within>
+void check_parts(O const& optimizer, InstructionSet set, Index stride) {
+  if (!zero::has(set)) return;
+  constexpr Index n = 1 << 13;
+  // Not a vector: most of a long stride is never touched.
+  std::unique_ptr<float[]> const states(new float[at(stride + n)]);
+  for (auto [begin, end] : {std::pair<Index, Index>{64, 64},
+                            {64, 128},
+                            {128, 128 + 4032},
+                            {64, 64 + 4096},
+                            {192, 192 + 4160},
+                            {0, n}}) {
+    CAPTURE(begin);
+    CAPTURE(end);
+    auto const of = [&](InstructionSet s) {
+      return part_of_rows<O, Within>(optimizer, s, states.get(), stride, n, begin, end);
+    };
+    std::vector<float> const plain = of(InstructionSet::plain), found = of(set);
+    CHECK(std::equal(plain.begin(), plain.end(), found.begin(), found.end(), same));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranges of any length change their elements alone, wherever rows lie") {
+  // 2^26 floats apart, moments are lines of one name in the caches of some processors.
+  for (Index stride : {Index{1} << 13, Index{1} << 26}) {
+    CAPTURE(stride);
+    for (InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
+      CAPTURE(static_cast<int>(set));
+      check_parts<zero::AdamW, false>({.weight_decay = 0.3f}, set, stride);
+      check_parts<zero::Adam, true>({.weight_decay = 0.3f}, set, stride);
+    }
+  }
 }
 
 TEST_CASE("the widest set is one that there is, and one that is not is refused") {

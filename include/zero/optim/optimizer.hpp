@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -166,11 +167,70 @@ ZERO_HOST_DEVICE float segment_rate(O const& optimizer, float learning_rate, Seg
   }
 }
 
+namespace detail {
+
+/// Whether two of the rows of an update lie a multiple of 2^28 bytes apart, up to a kilobyte: then
+/// the caches of some processors hold a line of one of them at a time (adam_kernel.hpp).
+template <class O, class G, class P>
+bool rows_collide(ElementUpdate<O, G, P> const& u, Index begin) {
+  std::uintptr_t rows[3 + O::num_states];
+  int count = 0;
+  auto const add = [&](auto const* row) {
+    rows[count++] = reinterpret_cast<std::uintptr_t>(row + begin);
+  };
+  add(u.gradients);
+  add(u.weights);
+  if (u.rounded != nullptr) add(u.rounded);
+  for (int j = 0; j < O::num_states; ++j) add(u.states + j * u.elements);
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      if (a != b && (rows[a] - rows[b]) % (std::uintptr_t{1} << 28) < 1024) return true;
+    }
+  }
+  return false;
+}
+
+/// A block of 64 elements from `begin`, by way of copies of its weights and states: lines that
+/// collide are fetched twice a block, not once an element.
+template <class O, class G, class P>
+void update_block(ElementUpdate<O, G, P> const& u, Index begin) {
+  constexpr Index n = alignment_elements;
+  ElementUpdate<O, G, P> block = u;
+  using Storage = typename ElementUpdate<O, G, P>::Storage;
+  typename Storage::Master weights[n];
+  typename Storage::State states[(O::num_states > 0 ? O::num_states : 1) * n];
+  block.gradients = u.gradients + begin;
+  block.weights = weights;
+  block.states = states;
+  if (u.rounded != nullptr) block.rounded = u.rounded + begin;
+  block.elements = n;
+  block.segment.begin -= begin;  // the element of the tensor stays the same
+  std::copy_n(u.weights + begin, n, weights);
+  for (int j = 0; j < O::num_states; ++j)
+    std::copy_n(u.states + j * u.elements + begin, n, states + j * n);
+  for (Index i = 0; i < n; ++i) block(i);
+  std::copy_n(weights, n, u.weights + begin);
+  for (int j = 0; j < O::num_states; ++j)
+    std::copy_n(states + j * n, n, u.states + j * u.elements + begin);
+}
+
+/// Elements [begin, end) of one segment, multiples of 64, one by one.
+template <class O, class G, class P>
+void update_elements(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
+  if (rows_collide(u, begin)) {
+    for (Index i = begin; i < end; i += alignment_elements) update_block(u, i);
+  } else {
+    for (Index i = begin; i < end; ++i) u(i);
+  }
+}
+
+}  // namespace detail
+
 /// Updates elements [begin, end) of one segment, multiples of 64 elements. An optimizer may bring
 /// its own beside its type, of the same bits.
 template <class O, class G, class P>
 void update_range(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
-  for (Index i = begin; i < end; ++i) u(i);
+  detail::update_elements(u, begin, end);
 }
 
 /// @param who what asks for it
