@@ -3,7 +3,7 @@
 // From the files of a checkpoint to what somebody needs of its tensors: the files' headers are read
 // and held against the manifest, and each need is covered by slices exactly once, before a single
 // element is. Then slices are read file by file in the order of their bytes, through four blocks
-// and one tile of memory, or from where their blocks were kept when they were verified.
+// and one tile of memory.
 
 #include <zero/checkpoint/block_stream.hpp>
 #include <zero/checkpoint/folder.hpp>
@@ -87,27 +87,17 @@ class SliceReader {
       }
     }
     for (std::size_t i = 0; i < needs_.size(); ++i) check_cover(needs_[i], std::move(covers[i]));
-    held_.clear();
-    held_.resize(slices_.size());
     verified_ = false;
   }
-  /// Reads every block that the needs lie in and verifies its checksum. Keeps them all for read(),
-  /// where they take no more than `kept_bytes`.
+  /// Reads every block that the needs lie in and verifies its checksum.
   /// @throws CheckpointError naming file, bytes and tensor for the first block that is damaged
-  void verify(Index kept_bytes = 0) {
-    Index bytes = 0;
-    for (std::size_t f = 0; f < reads_.size(); ++f)
-      bytes +=
-          std::ssize(blocks_of(f)) *
-          detail::BlockStream::place_bytes(found_.manifest.files[f], found_.manifest.block_bytes);
-    bool const keeps = bytes <= kept_bytes;
+  void verify() {
     verified_ = true;
     for (std::size_t f = 0; f < reads_.size(); ++f) {
-      if (reads_[f].empty() || (!keeps && found_.manifest.files[f].blocks.empty())) continue;
-      auto stream = open_stream(f, keeps ? detail::BlockUse::kept : detail::BlockUse::again);
+      if (reads_[f].empty() || found_.manifest.files[f].blocks.empty()) continue;
+      auto stream = open_stream(f, detail::BlockUse::again);
       each_part(f, *stream, [](std::size_t, StoredSlice const&, Index, auto) {});
       bytes_read_ += stream->bytes_read();
-      if (keeps) held_[f] = std::move(stream);
     }
   }
   /// Reads what is needed, and verifies it, a tile at a time.
@@ -134,14 +124,11 @@ class SliceReader {
     };
     for (std::size_t f = 0; f < reads_.size(); ++f) {
       if (reads_[f].empty()) continue;
-      bool const held = held_[f] != nullptr;
       // What verify() has read may still be in the system's memory.
       bool const again = verified_ && !found_.manifest.files[f].blocks.empty();
-      auto stream = held    ? std::move(held_[f])
-                    : again ? open_stream(f, detail::BlockUse::again)
-                            : open_stream(f, detail::BlockUse::once);
+      auto stream = open_stream(f, again ? detail::BlockUse::again : detail::BlockUse::once);
       each_part(f, *stream, hand_out);
-      if (!held) bytes_read_ += stream->bytes_read();
+      bytes_read_ += stream->bytes_read();
     }
   }
 
@@ -240,9 +227,8 @@ class SliceReader {
   FoundCheckpoint const& found_;
   std::vector<std::vector<StoredSlice>> slices_;
   std::vector<NeededSlice> needs_;
-  std::vector<std::vector<Read>> reads_;                    // by file, in the order of its bytes
-  std::vector<std::unique_ptr<detail::BlockStream>> held_;  // by file, where blocks are kept
-  bool verified_ = false;                                   // verify() was called for these needs
+  std::vector<std::vector<Read>> reads_;  // by file, in the order of its bytes
+  bool verified_ = false;                 // verify() was called for these needs
   Index bytes_read_ = 0;
 };
 
