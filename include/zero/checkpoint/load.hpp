@@ -135,8 +135,8 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
                                   LoadOptions const& options) {
   return load_into(
       x, dir, options, [&](Files& files) { return find_checkpoint(dir, files); },
-      [](Files& files, FoundCheckpoint const& found, std::optional<SliceReader>& reader) {
-        reader.emplace(files, found);
+      [&](Files& files, FoundCheckpoint const& found, std::optional<SliceReader>& reader) {
+        reader.emplace(files, found, x.rank(), x.world());
       });
 }
 

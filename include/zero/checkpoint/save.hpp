@@ -5,6 +5,7 @@
 // any moment the checkpoint before is whole, and `latest` on it.
 
 #include <zero/checkpoint/block_writer.hpp>
+#include <zero/checkpoint/expected_slices.hpp>
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/trainer_access.hpp>
 
@@ -56,30 +57,6 @@ inline Manifest describe_trainer(TrainerAccess& x, SaveOptions const& options) {
   }
   m.block_bytes = options.block_bytes;
   return m;
-}
-
-/// The slices of a rank, in the order of their bytes.
-/// @param state_type, parameter_type as files call them
-inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& layout, Index rank,
-                                               std::string_view state_type,
-                                               std::string_view parameter_type) {
-  std::vector<StoredSlice> slices;
-  auto const add = [&](std::string const& kind, bool trainable, std::string_view type) {
-    for (int u = 0; u < layout.size(); ++u) {
-      Index const begin =
-          trainable ? layout.slice_begin(u, rank) : layout.frozen_slice_begin(u, rank);
-      Index const count = trainable ? layout.slice(u) : layout.frozen_slice(u);
-      layout.pieces(u, trainable, begin, count, [&](PlacedTensor const&, Piece const& p) {
-        CheckpointTensor const& t = m.units[at(u)].tensors[at(p.tensor_index)];
-        slices.push_back({kind, t.name, t.shape, p.first, p.elements, std::string(type), 0});
-      });
-    }
-  };
-  add(std::string(checkpoint_kind::master), true, "F32");
-  for (std::string const& state : m.optimizer.states)
-    add(std::string(checkpoint_kind::state) + state, true, state_type);
-  add(std::string(checkpoint_kind::parameter), false, parameter_type);
-  return slices;
 }
 
 /// Bytes of this rank's file.
