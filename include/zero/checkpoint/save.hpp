@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Saving a checkpoint: every rank its file into a folder that nobody looks for, the manifest last,
-// then one rename; `latest` follows when every rank has found what it wrote under the new name. At
-// any moment the checkpoint before is whole, and `latest` on it.
+// then one rename; `latest` follows when every rank has found its file, its checksums and its first
+// block under the new name. At any moment the checkpoint before is whole, and `latest` on it.
 
 #include <zero/checkpoint/block_writer.hpp>
 #include <zero/checkpoint/expected_slices.hpp>
@@ -188,6 +188,7 @@ class SaveSteps {
       if (ranks_.rank() == 0) publish_checkpoint(*files_, dir_, name_, manifest);
     });
     // Every rank looks for what it wrote where a load would, which also shows that they share it.
+    // The size, and of the bytes the first block: of all others the system has said that they last.
     ranks_.together([&] {
       FoundCheckpoint const found = find_checkpoint(folder(), *files_);
       CheckpointFile const& file = found.manifest.files.at(at(ranks_.rank()));
@@ -264,6 +265,12 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
 /// What a checkpoint holds: float weights and optimizer state, frozen parameters, step, counts,
 /// loss scale, seed, and of `options` data position, user section and metric. A step is whole: a
 /// window of accumulation is never cut.
+/// Before `latest` moves, on every rank: all writes took all bytes, fsync and close succeeded;
+/// under the new name the manifest reads, with its own checksum, and has this rank's file with the
+/// size and the checksums of the memory that was written; the file has that size, and its first
+/// block, where its header begins, reads back with its checksum. Other blocks are not read back,
+/// which would take as long as writing them: that they last is fsync's word. Where a disk breaks
+/// it, load, which verifies every block that it takes, and verify_checkpoint say so.
 /// @param trainer a Trainer, or what has its parts
 /// @param dir made where it is missing
 /// @param options the same on every rank
