@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 set(options -O0) # it reads and writes more than it computes
-set(sources trainers.cpp)
+set(sources trainers.cpp ../support/heap.cpp) # heap.cpp: operator new and delete of the whole program
 set(libraries zero::checkpoint)
 if(TARGET zero-checkpoint)
   set(definitions ZERO_CHECKPOINT_PROGRAM="$<TARGET_FILE:zero-checkpoint>") # tested from outside
