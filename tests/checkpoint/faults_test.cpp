@@ -186,3 +186,45 @@ TEST_CASE("an error names file, offset and reason, on every rank") {
   CHECK(error.find("No space left on device (errno 28)") != std::string::npos);
   CHECK(error.find("rank 0: ") != std::string::npos);
 }
+
+TEST_CASE(
+    "before latest moves a rank reads back size and first block; the rest is found by a load") {
+  // Bytes of rank 1's file that change when all is written, before the checkpoint has its name.
+  struct Damage {
+    std::size_t place;
+    bool cut;
+    char const* found_by_save;  // null: by the load
+  };
+  constexpr std::size_t block = 64;
+  for (Damage const& damage :
+       {Damage{0, false, "' is damaged between bytes 0 and 64"},
+        Damage{block - 1, false, "' is damaged between bytes 0 and 64"},
+        Damage{0, true, " bytes; expected "}, Damage{block, false, nullptr}}) {
+    CAPTURE(damage.place);
+    MemoryFiles files;
+    save_after(1, {.block_bytes = block, .files = &files});
+    bool done = false;
+    files.plan = [&](Index, std::string_view call) {
+      if (call != "rename" || done) return 0;
+      done = true;
+      auto& data = files.data("runs/a/.saving-step-00000002/rank-1-of-2.safetensors");
+      data[damage.place] ^= std::byte{1};
+      if (damage.cut) data.pop_back();
+      return 0;
+    };
+    std::string const error =
+        error_of([&] { save_after(2, {.block_bytes = block, .files = &files}); });
+    CHECK(done);
+    std::string const refusal = error_of([&] { loaded(files); });
+    if (damage.found_by_save != nullptr) {
+      CHECK(error.find("rank 1: ") != std::string::npos);
+      CHECK(error.find("rank-1-of-2.safetensors") != std::string::npos);
+      CHECK(error.find(damage.found_by_save) != std::string::npos);
+      CHECK(refusal.empty());
+      CHECK(loaded(files).second == 1);
+    } else {
+      CHECK(error.empty());
+      CHECK(refusal.find("' is damaged between bytes 64 and 128") != std::string::npos);
+    }
+  }
+}

@@ -292,29 +292,6 @@ TEST_CASE("names of tensors that a header cannot have are refused") {
   }
 }
 
-TEST_CASE("memory for staging is counted as it is taken, whole pages a block") {
-  MemoryFiles files;
-  on_ranks(setup, [&](AnyTrainer& trainer) {
-    trainer.step(0);
-    trainer.save("run", {.block_bytes = 64, .files = &files});
-  });
-  // Blocks of 64 bytes take a page each: room for their bytes alone is not enough, and room for
-  // their pages is.
-  Index bytes = 0;
-  for (zero::CheckpointFile const& file : zero::find_checkpoint("run", files).manifest.files)
-    bytes += file.bytes;
-  std::vector<Index> read;
-  for (Index const staging : {Index{0}, 2 * bytes, 64 * 2 * bytes}) {
-    Index before = files.bytes_read();
-    state_after(setup, [&](AnyTrainer& trainer) {
-      trainer.load("run", {.staging_bytes = staging, .files = &files});
-    });
-    read.push_back(files.bytes_read() - before);
-  }
-  CHECK(read[1] == read[0]);
-  CHECK(read[2] < read[0]);
-}
-
 TEST_CASE("a folder that somebody has put into a checkpoint ends no later save") {
   MemoryFiles files;
   on_ranks(setup, [&](AnyTrainer& trainer) {
@@ -383,7 +360,7 @@ TEST_CASE("a name in latest that would write to a terminal is refused, and shown
   }
 }
 
-TEST_CASE("with staging, files are closed when their last block is there") {
+TEST_CASE("of many files one is open at a time") {
   MemoryFiles files;
   Setup many = setup;
   many.world = 8;

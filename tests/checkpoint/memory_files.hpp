@@ -36,6 +36,12 @@ class MemoryFiles final : public zero::Files {
   Index most_open() const { return most_open_; }
   void forget_most_open() { most_open_ = 0; }
   Index bytes_read() const { return bytes_read_; }
+  /// How often a file was read from its first byte on.
+  Index beginnings(std::string const& path) const {
+    auto const found = beginnings_.find(path);
+    return found == beginnings_.end() ? 0 : found->second;
+  }
+  void forget_beginnings() { beginnings_.clear(); }
 
   int create(std::string const& path) override {
     return locked("create", [&] {
@@ -55,7 +61,9 @@ class MemoryFiles final : public zero::Files {
   int open(std::string const& path) override {
     return locked("open", [&] {
       auto const node = find(path);
-      return node ? opened(node) : -ENOENT;
+      if (!node) return -ENOENT;
+      paths_[last_ + 1] = path;
+      return opened(node);
     });
   }
   Index write(int file, std::byte const* from, Index bytes, Index offset) override {
@@ -76,6 +84,7 @@ class MemoryFiles final : public zero::Files {
       bytes = std::max<Index>(std::min(bytes, std::ssize(data) - offset), 0);
       std::copy_n(data.begin() + offset, bytes, to);
       bytes_read_ += bytes;
+      if (offset == 0) ++beginnings_[paths_[file]];
       return bytes;
     });
   }
@@ -257,6 +266,8 @@ class MemoryFiles final : public zero::Files {
   Index most_open_ = 0;
   Index calls_ = 0;
   Index bytes_read_ = 0;
+  std::map<int, std::string> paths_;  // of descriptors to read
+  std::map<std::string, Index> beginnings_;
 };
 
 }  // namespace checkpoints

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-set(sources trainers.cpp)
+set(sources trainers.cpp ../support/heap.cpp) # heap.cpp: operator new and delete of the whole program
 set(libraries zero::checkpoint)
 if(TARGET zero-checkpoint)
   set(definitions ZERO_CHECKPOINT_PROGRAM="$<TARGET_FILE:zero-checkpoint>") # tested from outside

@@ -8,6 +8,8 @@
 #include <checkpoint/trainers.hpp>
 #include <doctest/doctest.h>
 
+#include <array>
+
 namespace {
 
 using zero::Index;
@@ -74,7 +76,7 @@ void there_and_back() {
   std::uint64_t saved = 0;
   std::uint64_t const went_on = on_ranks<Device, Precision>(folder.path(), [&](auto& trainer) {
     steps(trainer, 0, 3);
-    zero::save(trainer, "device", {.files = &files});
+    zero::save(trainer, "device", {.block_bytes = 4096, .files = &files});  // several a file
     std::uint64_t const hash = zero::parameters_hash(trainer);
     if (trainer.context().rank() == 0) saved = hash;
     steps(trainer, 3, 5);
@@ -100,6 +102,32 @@ void there_and_back() {
       return zero::parameters_hash(trainer);
     });
     CHECK(back == went_on);
+    // With staging, into a trainer that has trained; and with a damaged last block, after which it
+    // goes on as if nothing had been.
+    std::uint64_t const staged = on_ranks<Sharding, Precision>(folder.path(), [&](auto& trainer) {
+      steps(trainer, 7, 9);
+      zero::load(trainer, "device", {.staging_bytes = 1 << 20, .files = &files});
+      steps(trainer, 3, 5);
+      return zero::parameters_hash(trainer);
+    });
+    CHECK(staged == went_on);
+    std::array<std::uint64_t, 2> undisturbed{};
+    std::byte& last = files.data("device/step-00000003/rank-1-of-2.safetensors").back();
+    for (bool const disturbed : {false, true}) {
+      if (disturbed) last ^= std::byte{1};
+      undisturbed[disturbed] = on_ranks<Sharding, Precision>(folder.path(), [&](auto& trainer) {
+        steps(trainer, 7, 9);
+        if (disturbed) {
+          CHECK_THROWS_AS(
+              zero::load(trainer, "device", {.staging_bytes = 1 << 20, .files = &files}),
+              zero::CheckpointError);
+        }
+        steps(trainer, 9, 11);
+        return zero::parameters_hash(trainer);
+      });
+    }
+    last ^= std::byte{1};
+    CHECK(undisturbed[0] == undisturbed[1]);
     // Weights alone: the optimizer begins anew.
     std::uint64_t const anew = on_ranks<Sharding, Precision>(folder.path(), [&](auto& trainer) {
       steps(trainer, 0, 1);

@@ -2,7 +2,7 @@
 #pragma once
 // Reading many blocks of a file in an order that is known before: the next ones come from the disk
 // while the caller works on one. Two threads read, so that the disk has a request while one of them
-// waits for pages of memory that nobody has touched.
+// waits for a processor.
 
 #include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/block_file.hpp>
@@ -16,12 +16,12 @@ namespace zero::detail {
 
 /// What becomes of the blocks of a stream.
 enum class BlockUse {
-  again,  ///< four are kept; all will be asked of the system again, whose memory may hold them
-  once,   ///< four are kept, and nobody will ask for them again
-  kept    ///< all are kept until the stream ends
+  again,  ///< all will be asked of the system again, whose memory may hold them
+  once    ///< nobody will ask for them again
 };
 
 /// Blocks of one file, verified where the file has checksums. A file without them is read as it is.
+/// Memory: four blocks.
 class BlockStream {
  public:
   /// @param expected the file as the manifest has it; outlives this
@@ -34,7 +34,7 @@ class BlockStream {
         blocks_(std::move(blocks)),
         once_(use != BlockUse::again),
         stride_(place_bytes(expected, block_bytes)),
-        depth_(use == BlockUse::kept ? blocks_.size() : std::min<std::size_t>(blocks_.size(), 4)),
+        depth_(std::min<std::size_t>(blocks_.size(), 4)),
         memory_(static_cast<Index>(depth_) * stride_),
         there_(blocks_.size()) {
     for (std::size_t t = 0; t < std::clamp<std::size_t>(blocks_.size(), 1, num_threads); ++t)
@@ -60,10 +60,8 @@ class BlockStream {
   }
 
   Index bytes_read() const { return bytes_read_; }  ///< of blocks that were asked for
-  /// The bytes of the i-th of the blocks, verified when it is asked for first. Unless all
-  /// are kept, those before it are gone.
-  /// Where all blocks have room, the last one ends threads and closes files: a checkpoint may have
-  /// more files than a process may have open.
+  /// The bytes of the i-th of the blocks, verified when it is asked for first; those before it are
+  /// gone.
   /// @param what is being read, for errors
   /// @throws CheckpointError as the system has it, or for a block that is damaged
   std::span<std::byte const> block(std::size_t i, std::string_view what) {
@@ -75,7 +73,7 @@ class BlockStream {
       }
       changed_.wait(lock, [&] { return there_[i] || failure_; });
       if (!there_[i]) std::rethrow_exception(failure_);
-    } else if (!files_.empty() && !there_[0]) {
+    } else if (!there_[0]) {
       read_block(files_[0], 0);
       there_[0] = true;
     }
@@ -84,10 +82,7 @@ class BlockStream {
       if (!expected_.blocks.empty())
         verify_block(expected_, files_[0].path(), blocks_[i], bytes, block_bytes_, what);
       bytes_read_ += std::ssize(bytes);
-      if (++verified_ == blocks_.size() && depth_ == blocks_.size()) {
-        end_threads();
-        files_.clear();
-      }
+      ++verified_;
     }
     return bytes;
   }

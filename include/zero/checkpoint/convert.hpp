@@ -245,18 +245,7 @@ inline std::string reshard_checkpoint(FoundCheckpoint const& found, std::string 
                                       Index world, Files& files = PosixFiles::of_system(),
                                       CheckpointProgress const& progress = {}) {
   SliceReader reader(files, found);
-  Units units;
-  for (CheckpointUnit const& unit : found.manifest.units) {
-    Unit& to = units.emplace_back(Unit{unit.name, {}});
-    for (CheckpointTensor const& t : unit.tensors) {
-      Tensor tensor;
-      tensor.name = t.name;
-      tensor.shape = t.shape;
-      tensor.trainable = t.trainable;
-      to.tensors.push_back(std::move(tensor));
-    }
-  }
-  Layout const layout(units, world);
+  Layout const layout(detail::units_of(found.manifest), world);
   std::vector<std::vector<StoredSlice>> ranks;
   for (Index r = 0; r < world; ++r) {
     ranks.push_back(detail::slices_of_rank(

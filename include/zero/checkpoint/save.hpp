@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Saving a checkpoint: every rank its file into a folder that nobody looks for, the manifest last,
-// then one rename; `latest` follows when every rank has found what it wrote under the new name. At
-// any moment the checkpoint before is whole, and `latest` on it.
+// then one rename; `latest` follows when every rank has found its file, its checksums and its first
+// block under the new name. At any moment the checkpoint before is whole, and `latest` on it.
 
 #include <zero/checkpoint/block_writer.hpp>
+#include <zero/checkpoint/expected_slices.hpp>
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/trainer_access.hpp>
 
@@ -56,30 +57,6 @@ inline Manifest describe_trainer(TrainerAccess& x, SaveOptions const& options) {
   }
   m.block_bytes = options.block_bytes;
   return m;
-}
-
-/// The slices of a rank, in the order of their bytes.
-/// @param state_type, parameter_type as files call them
-inline std::vector<StoredSlice> slices_of_rank(Manifest const& m, Layout const& layout, Index rank,
-                                               std::string_view state_type,
-                                               std::string_view parameter_type) {
-  std::vector<StoredSlice> slices;
-  auto const add = [&](std::string const& kind, bool trainable, std::string_view type) {
-    for (int u = 0; u < layout.size(); ++u) {
-      Index const begin =
-          trainable ? layout.slice_begin(u, rank) : layout.frozen_slice_begin(u, rank);
-      Index const count = trainable ? layout.slice(u) : layout.frozen_slice(u);
-      layout.pieces(u, trainable, begin, count, [&](PlacedTensor const&, Piece const& p) {
-        CheckpointTensor const& t = m.units[at(u)].tensors[at(p.tensor_index)];
-        slices.push_back({kind, t.name, t.shape, p.first, p.elements, std::string(type), 0});
-      });
-    }
-  };
-  add(std::string(checkpoint_kind::master), true, "F32");
-  for (std::string const& state : m.optimizer.states)
-    add(std::string(checkpoint_kind::state) + state, true, state_type);
-  add(std::string(checkpoint_kind::parameter), false, parameter_type);
-  return slices;
 }
 
 /// Bytes of this rank's file.
@@ -211,6 +188,7 @@ class SaveSteps {
       if (ranks_.rank() == 0) publish_checkpoint(*files_, dir_, name_, manifest);
     });
     // Every rank looks for what it wrote where a load would, which also shows that they share it.
+    // The size, and of the bytes the first block: of all others the system has said that they last.
     ranks_.together([&] {
       FoundCheckpoint const found = find_checkpoint(folder(), *files_);
       CheckpointFile const& file = found.manifest.files.at(at(ranks_.rank()));
@@ -287,6 +265,12 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
 /// What a checkpoint holds: float weights and optimizer state, frozen parameters, step, counts,
 /// loss scale, seed, and of `options` data position, user section and metric. A step is whole: a
 /// window of accumulation is never cut.
+/// Before `latest` moves, on every rank: all writes took all bytes, fsync and close succeeded;
+/// under the new name the manifest reads, with its own checksum, and has this rank's file with the
+/// size and the checksums of the memory that was written; the file has that size, and its first
+/// block, where its header begins, reads back with its checksum. Other blocks are not read back,
+/// which would take as long as writing them: that they last is fsync's word. Where a disk breaks
+/// it, load, which verifies every block that it takes, and verify_checkpoint say so.
 /// @param trainer a Trainer, or what has its parts
 /// @param dir made where it is missing
 /// @param options the same on every rank

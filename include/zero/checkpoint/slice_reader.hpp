@@ -3,9 +3,10 @@
 // From the files of a checkpoint to what somebody needs of its tensors: the files' headers are read
 // and held against the manifest, and each need is covered by slices exactly once, before a single
 // element is. Then slices are read file by file in the order of their bytes, through four blocks
-// and one tile of memory, or from where their blocks were kept when they were verified.
+// and one tile of memory.
 
 #include <zero/checkpoint/block_stream.hpp>
+#include <zero/checkpoint/expected_slices.hpp>
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/rank_file.hpp>
 
@@ -31,34 +32,32 @@ class SliceReader {
   /// Elements that are handed out at once, at most.
   static constexpr Index tile = Index{1} << 18;
 
-  /// Opens every file once, for its size and its header.
+  /// One of the ranks that read a checkpoint together. Between them they open every file once, for
+  /// its size and its header: this one files rank, rank + world, and so on; need() opens those in
+  /// which its needs should lie.
   /// @param files where; outlives this
   /// @param found the checkpoint; outlives this
+  /// @param rank,world of those that read; alone, every header is read here
   /// @throws CheckpointError naming file and tensor for what is missing, damaged, of another size,
   /// or not what the manifest says
-  SliceReader(Files& files, FoundCheckpoint const& found) : files_(files), found_(found) {
-    std::map<std::string, CheckpointTensor const*, std::less<>> tensors;
+  SliceReader(Files& files, FoundCheckpoint const& found, Index rank = 0, Index world = 1)
+      : files_(files), found_(found), slices_(found.manifest.files.size()) {
     for (CheckpointUnit const& unit : found.manifest.units) {
-      for (CheckpointTensor const& t : unit.tensors) tensors.emplace(t.name, &t);
+      for (CheckpointTensor const& t : unit.tensors) tensors_.emplace(t.name, &t);
     }
-    for (CheckpointFile const& file : found.manifest.files) {
-      detail::BlockReader reader = open(file);
-      SafetensorsHeader const header = read_safetensors_header(
-          [&](Index offset, std::span<std::byte> to) { reader.read(offset, to, "its header"); },
-          file.bytes, "'" + reader.path() + "'");
-      slices_.push_back(detail::read_slices_of(header, tensors, "'" + reader.path() + "'"));
-      bytes_read_ += reader.bytes_read();
-    }
+    has_header_.resize(slices_.size());
+    if (world > 1) expect();
+    for (std::size_t f = at(rank); f < slices_.size(); f += at(world)) read_header(f);
   }
 
-  /// For files whose headers have been read, and that have no checksums.
+  /// For files whose headers have been read by the caller, and that have no checksums.
   /// @param files, found as above; only the files of the manifest are looked at
   /// @param slices by file of the manifest, in the order of their bytes
   SliceReader(Files& files, FoundCheckpoint const& found,
               std::vector<std::vector<StoredSlice>> slices)
-      : files_(files), found_(found), slices_(std::move(slices)) {}
+      : files_(files), found_(found), slices_(std::move(slices)), has_header_(slices_.size(), 1) {}
 
-  /// By file of the manifest, in the order of their bytes.
+  /// By file of the manifest, in the order of their bytes; of a file that was not opened, none.
   std::vector<std::vector<StoredSlice>> const& slices() const { return slices_; }
   Index bytes_read() const { return bytes_read_; }  ///< so far, whole blocks
 
@@ -66,11 +65,12 @@ class SliceReader {
   /// @throws CheckpointError naming the tensor, where its elements stand in no file, or in two
   void need(std::vector<NeededSlice> needs) {
     needs_ = std::move(needs);
+    read_headers();
     reads_.assign(slices_.size(), {});
     std::map<std::pair<std::string_view, std::string_view>, std::vector<std::size_t>> by_name;
     for (std::size_t i = 0; i < needs_.size(); ++i)
       by_name[{needs_[i].kind, needs_[i].tensor}].push_back(i);
-    std::vector<std::vector<std::pair<Index, Index>>> covers(needs_.size());
+    std::vector<Cover> covers(needs_.size());
     for (std::size_t f = 0; f < slices_.size(); ++f) {
       for (std::size_t s = 0; s < slices_[f].size(); ++s) {
         StoredSlice const& slice = slices_[f][s];
@@ -87,27 +87,17 @@ class SliceReader {
       }
     }
     for (std::size_t i = 0; i < needs_.size(); ++i) check_cover(needs_[i], std::move(covers[i]));
-    held_.clear();
-    held_.resize(slices_.size());
     verified_ = false;
   }
-  /// Reads every block that the needs lie in and verifies its checksum. Keeps them all for read(),
-  /// where they take no more than `kept_bytes`.
+  /// Reads every block that the needs lie in and verifies its checksum.
   /// @throws CheckpointError naming file, bytes and tensor for the first block that is damaged
-  void verify(Index kept_bytes = 0) {
-    Index bytes = 0;
-    for (std::size_t f = 0; f < reads_.size(); ++f)
-      bytes +=
-          std::ssize(blocks_of(f)) *
-          detail::BlockStream::place_bytes(found_.manifest.files[f], found_.manifest.block_bytes);
-    bool const keeps = bytes <= kept_bytes;
+  void verify() {
     verified_ = true;
     for (std::size_t f = 0; f < reads_.size(); ++f) {
-      if (reads_[f].empty() || (!keeps && found_.manifest.files[f].blocks.empty())) continue;
-      auto stream = open_stream(f, keeps ? detail::BlockUse::kept : detail::BlockUse::again);
+      if (reads_[f].empty() || found_.manifest.files[f].blocks.empty()) continue;
+      auto stream = open_stream(f, detail::BlockUse::again);
       each_part(f, *stream, [](std::size_t, StoredSlice const&, Index, auto) {});
       bytes_read_ += stream->bytes_read();
-      if (keeps) held_[f] = std::move(stream);
     }
   }
   /// Reads what is needed, and verifies it, a tile at a time.
@@ -134,24 +124,71 @@ class SliceReader {
     };
     for (std::size_t f = 0; f < reads_.size(); ++f) {
       if (reads_[f].empty()) continue;
-      bool const held = held_[f] != nullptr;
       // What verify() has read may still be in the system's memory.
       bool const again = verified_ && !found_.manifest.files[f].blocks.empty();
-      auto stream = held    ? std::move(held_[f])
-                    : again ? open_stream(f, detail::BlockUse::again)
-                            : open_stream(f, detail::BlockUse::once);
+      auto stream = open_stream(f, again ? detail::BlockUse::again : detail::BlockUse::once);
       each_part(f, *stream, hand_out);
-      if (!held) bytes_read_ += stream->bytes_read();
+      bytes_read_ += stream->bytes_read();
     }
   }
 
  private:
+  using Cover = std::vector<std::pair<Index, Index>>;  // from where, to where
   struct Read {
     std::size_t slice;
     std::size_t need;
     Index first;
     Index elements;
   };
+
+  /// What a save would have put into each file; where that cannot be said, all headers are read.
+  void expect() {
+    try {
+      expected_.emplace(found_.manifest);
+    } catch (InvalidArgument const&) {  // what no trainer has, such as a unit without a name
+      others_ = true;
+    }
+  }
+  /// Of one file, once.
+  void read_header(std::size_t f) {
+    if (has_header_[f] != 0) return;
+    has_header_[f] = 1;
+    CheckpointFile const& file = found_.manifest.files[f];
+    detail::BlockReader reader = open(file);
+    SafetensorsHeader const header = read_safetensors_header(
+        [&](Index offset, std::span<std::byte> to) { reader.read(offset, to, "its header"); },
+        file.bytes, "'" + reader.path() + "'");
+    slices_[f] = detail::read_slices_of(header, tensors_, "'" + reader.path() + "'");
+    bytes_read_ += reader.bytes_read();
+    if (expected_ && !expected_->are(slices_[f], f)) others_ = true;
+  }
+  /// Those that the needs ask for. Where a file holds something else than a save would have put
+  /// there, all of them, and no element may stand in two files, needed here or not.
+  void read_headers() {
+    if (expected_) {
+      for (NeededSlice const& need : needs_) {
+        expected_->for_each_file(need.tensor, need.first, need.elements,
+                                 [&](std::size_t f) { read_header(f); });
+      }
+    }
+    if (!others_) return;
+    for (std::size_t f = 0; f < slices_.size(); ++f) read_header(f);
+    std::map<std::pair<std::string_view, std::string_view>, Cover> covers;
+    for (auto const& file : slices_) {
+      for (StoredSlice const& slice : file) {
+        if (slice.elements > 0)
+          covers[{slice.kind, slice.tensor}].emplace_back(slice.first,
+                                                          slice.first + slice.elements);
+      }
+    }
+    for (auto& [name, cover] : covers) {
+      std::ranges::sort(cover);
+      for (std::size_t i = 1; i < cover.size(); ++i) {
+        if (cover[i].first < cover[i - 1].second)
+          refuse(cover[i].first, name.first, name.second, "two files");
+      }
+    }
+  }
 
   static std::string what(StoredSlice const& slice) {
     return slice.kind + " of tensor '" + slice.tensor + "'";
@@ -220,29 +257,33 @@ class SliceReader {
       }
     }
   }
-  void check_cover(NeededSlice const& need, std::vector<std::pair<Index, Index>> cover) const {
+  [[noreturn]] void refuse(Index element, std::string_view kind, std::string_view tensor,
+                           char const* where) const {
+    throw CheckpointError("checkpoint: '" + found_.folder + "': element " +
+                          std::to_string(element) + " of " + std::string(kind) + " of tensor '" +
+                          std::string(tensor) + "' stands in " + where);
+  }
+  void check_cover(NeededSlice const& need, Cover cover) const {
     std::ranges::sort(cover);
     Index end = need.first;
-    auto const refuse = [&](Index element, char const* why) {
-      throw CheckpointError("checkpoint: '" + found_.folder + "': element " +
-                            std::to_string(element) + " of " + need.kind + " of tensor '" +
-                            need.tensor + "' stands in " + why);
-    };
     for (auto const& [first, last] : cover) {
-      if (first > end) refuse(end, "no file");
-      if (first < end) refuse(first, "two files");
+      if (first > end) refuse(end, need.kind, need.tensor, "no file");
+      if (first < end) refuse(first, need.kind, need.tensor, "two files");
       end = last;
     }
-    if (end != need.first + need.elements) refuse(end, "no file");
+    if (end != need.first + need.elements) refuse(end, need.kind, need.tensor, "no file");
   }
 
   Files& files_;
   FoundCheckpoint const& found_;
+  std::map<std::string, CheckpointTensor const*, std::less<>> tensors_;
+  std::optional<detail::ExpectedSlices> expected_;  // where not all headers are read
+  bool others_ = false;                             // a file holds other slices than expected
   std::vector<std::vector<StoredSlice>> slices_;
+  std::vector<char> has_header_;  // by file: it was read, or the caller did
   std::vector<NeededSlice> needs_;
-  std::vector<std::vector<Read>> reads_;                    // by file, in the order of its bytes
-  std::vector<std::unique_ptr<detail::BlockStream>> held_;  // by file, where blocks are kept
-  bool verified_ = false;                                   // verify() was called for these needs
+  std::vector<std::vector<Read>> reads_;  // by file, in the order of its bytes
+  bool verified_ = false;                 // verify() was called for these needs
   Index bytes_read_ = 0;
 };
 
