@@ -25,8 +25,7 @@ float gradient_of(int t, Index i) {
 
 /// Largest distance from the reference, as a part of its bound; above 1: wrong. Two tensors, one of
 /// them with a decay and a rate of its own.
-/// @param factor what multiplies lr in an update, from 1; null: the rate is the optimizer's own
-/// word
+/// @param factor what the schedule multiplies the rate by in an update, from 1; null: 1
 template <class O>
 double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
   constexpr Index n = 1024;
@@ -62,9 +61,8 @@ double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
           largest = std::max(largest, off == 0 ? 0 : off / s[k].error);
         }
       }
-      Bounded const scheduled = factor == nullptr
-                                    ? Bounded(double{decision.learning_rate})
-                                    : Bounded::rounded(double{optimizer.lr} * factor(t), 0);
+      Bounded const scheduled =
+          Bounded::rounded(reference::rate(optimizer, t) * (factor == nullptr ? 1 : factor(t)), 0);
       Bounded rate = scheduled * Bounded(double{segment.lr_scale});
       if constexpr (zero::HasTrustRatio<O>) {
         double ratio = 1;
