@@ -92,6 +92,11 @@ for part in 1 2 3 4 5 6 7 8 9 10; do header "step/part_$part.hpp" "$(lines 390)"
 expect 'step/ + shard/ + comm/ + policy/: 39'
 { echo "$spdx"; lines 40; } >"$tree/examples/1_one_rank.cpp"
 expect 'examples/1_one_rank.cpp: 41 lines, cap 40'
+optimizer() { printf '%s\nstruct Own {\nnum_states\n' "$spdx"; lines "$1"; printf '};\n'; } # of $1 + 3 lines
+optimizer 27 >"$tree/examples/6_own_optimizer.cpp"
+bash "$here/check.sh" "$tree" || { echo 'an optimizer of thirty lines is refused'; failed=1; }
+optimizer 28 >"$tree/examples/6_own_optimizer.cpp"
+expect 'examples/6_own_optimizer.cpp: an optimizer of 31 lines, cap 30'
 echo "$spdx" >"$tree/include/zero/core/error.hpp"
 expect 'include/zero/core/error.hpp: no #pragma once'
 echo '#pragma once' >"$tree/include/zero/core/error.hpp"
