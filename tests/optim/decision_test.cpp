@@ -109,6 +109,24 @@ TEST_CASE("a bad gradient skips: updates stay, skips count, the last unit of all
   CHECK(d.norm == std::sqrt(2.0));
 }
 
+TEST_CASE("of bad units on all ranks the one that backward is done with first is named") {
+  // Backward ends with unit 3, then 1, 4, 0: so many visits are left, each one included.
+  auto const bad = [](Index unit, Index left) {
+    return Record{infinity, zero::unit_mark(unit, left)};
+  };
+  for (bool swapped : {false, true}) {
+    CHECK(
+        decided({bad(swapped ? 1 : 4, swapped ? 3 : 2), bad(swapped ? 4 : 1, swapped ? 2 : 3)}, {})
+            .bad_unit == 1);
+  }
+  CHECK(decided({bad(4, 2), {1}, bad(0, 1)}, {}).bad_unit == 4);
+  CHECK(decided({bad(0, 1), bad(3, 4), bad(4, 2)}, {}).bad_unit == 3);
+  // Numbers that a double still holds exactly.
+  Index const most = zero::unit_mark_range - 1;
+  CHECK(decided({bad(most, most), bad(most - 1, most)}, {}).bad_unit == most);
+  CHECK(decided({bad(most, most - 1), bad(0, most)}, {}).bad_unit == 0);
+}
+
 TEST_CASE("unit 0 can be the bad one") {
   Decision const d = decided({{infinity, 0}}, {});
   CHECK(d.skip == 1);

@@ -41,9 +41,11 @@ struct Decision {
   Index updates =
       0;  ///< good updates so far, this one included; the t of bias correction and schedule
   Index skipped = 0;  ///< skipped steps so far
-  /// On a skipped step, the unit in which it began: the last one in the model's order with a
-  /// gradient that is not finite, since backward comes there first and carries it to the units
-  /// before.
+  /// On a skipped step, the unit in which it began: of those with a gradient that is not finite the
+  /// one that backward is done with first, as the schedule says, since it carries what it meets to
+  /// the units after. A unit that is visited more than once has one gradient of all its visits,
+  /// which does not tell at which of them: backward_place() names those that come into question
+  /// beside this one. -1 where all are finite.
   Index bad_unit = -1;
   /// First rank whose loss was not finite; known where a loss scale was asked for,
   /// fixed or not, or is the precision's.
@@ -56,9 +58,20 @@ struct Decision {
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
 };
 
-/// What one rank contributes: doubles [sum of squares of its slices, last bad unit + 1 or 0, hash
-/// of the collectives it issued, 0 or what is not finite where its loss is not].
+/// What one rank contributes: doubles [sum of squares of its slices, largest mark of a unit whose
+/// gradient is not finite + 1 or 0, hash of the collectives it issued, 0 or what is not finite
+/// where its loss is not].
 inline constexpr Index norm_record_doubles = 4;
+
+/// Units, and visits of a schedule, that a mark tells apart.
+inline constexpr Index unit_mark_range = Index{1} << 26;
+/// The number by which a unit stands in a record: larger where backward is done with it earlier.
+/// Exact in a double.
+/// @param unit number of it
+/// @param left visits of the schedule from its last backward visit on, that one included
+ZERO_HOST_DEVICE constexpr Index unit_mark(Index unit, Index left) {
+  return left * unit_mark_range + unit;
+}
 
 /// What a decision depends on beside the records.
 struct DecisionInputs {
@@ -97,17 +110,18 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
                              LearningRate const& learning_rate) {
   if (decision.failed != 0) return;
   double sum = 0;
-  decision.bad_unit = -1;
+  Index mark = -1;
   decision.bad_loss_rank = -1;
   decision.diverged_rank = -1;
   for (Index r = 0; r < inputs.ranks; ++r) {
     double const* const record = records + r * norm_record_doubles;
     sum += record[0];
     Index const bad = static_cast<Index>(record[1]) - 1;
-    if (bad > decision.bad_unit) decision.bad_unit = bad;
+    if (bad > mark) mark = bad;
     if (decision.bad_loss_rank < 0 && !std::isfinite(record[3])) decision.bad_loss_rank = r;
     if (decision.diverged_rank < 0 && record[2] != records[2]) decision.diverged_rank = r;
   }
+  decision.bad_unit = mark < 0 ? -1 : mark % unit_mark_range;
   decision.used_scale = decision.loss_scale;
   double const mean = 1.0 / (inputs.contributions * static_cast<double>(decision.used_scale));
   decision.norm = std::sqrt(sum) * mean;
