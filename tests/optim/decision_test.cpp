@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/device/host.hpp>
 #include <zero/optim/decision.hpp>
+#include <zero/optim/optimizer.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace {
@@ -137,6 +140,50 @@ TEST_CASE("a first step that skips leaves no update") {
   Decision const d = decided({{infinity, 0}}, {});
   CHECK(d.updates == 0);
   CHECK(d.skipped == 1);
+  CHECK(d.learning_rate == rate(1));
+}
+
+/// A user's own, whose formulas hold from update 1 on.
+struct CountsFromOne {
+  static constexpr int num_states = 0;
+  static void require(Index t) {
+    if (t < 1) throw std::logic_error("update " + std::to_string(t));
+  }
+  float learning_rate(Index t) const {
+    require(t);
+    return 1.0f / static_cast<float>(t);
+  }
+  float constants(Index t) const {
+    require(t);
+    return 1.0f / static_cast<float>(t);
+  }
+  float direction(float c, float, float gradient, float*, float) const { return c * gradient; }
+};
+
+TEST_CASE("an optimizer is asked for updates from 1 on, though the first steps skip") {
+  zero::HostStream stream;
+  CountsFromOne const optimizer;
+  Decision d;
+  std::vector<float> weights(64, 1.0f);
+  std::vector<float> const gradients(64, 0.5f);
+  zero::Segment const all{0, 64, 0, 0, 1, 1};
+  auto const step = [&](std::vector<Record> const& records) {
+    zero::decide(d, laid_out(records).data(), {.ranks = std::ssize(records)},
+                 zero::LearningRateOf<CountsFromOne>{optimizer});
+    zero::update(
+        stream,
+        zero::Update<CountsFromOne, float, float, zero::Host>{
+            optimizer, {gradients.data(), 64}, {weights.data(), 64}, {}, {}, {&all, 1}, {&d, 1}});
+  };
+  step({{infinity, 0}});
+  step({{1}, {std::nan(""), 3}});
+  CHECK(d.learning_rate == 1);
+  CHECK(weights[0] == 1);
+  step({{1}});
+  CHECK(weights[63] == 0.5f);
+  step({{1}});
+  CHECK(d.learning_rate == 0.5f);
+  CHECK(weights[0] == 0.375f);
 }
 
 TEST_CASE("a rank that issued other collectives is named, and nothing is updated") {

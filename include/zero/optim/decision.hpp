@@ -32,10 +32,11 @@ struct Decision {
       1;  ///< min(1, clip / (norm + 1e-6)), or 1 without clipping (as torch's clip_grad_norm_)
   float factor =
       1;  ///< what the update multiplies a summed gradient by: mean, loss scale and clip in one
-  float learning_rate = 0;  ///< of this update
-  float loss_scale = 1;     ///< what the next pass multiplies the gradient of its loss by
-  float used_scale = 1;     ///< what this step's did, and what is taken out of norm and factor
-  std::int32_t skip = 0;    ///< 1: a gradient was not finite, nothing is updated
+  /// Of this update; on a skipped step, of the last good one, or else of the first.
+  float learning_rate = 0;
+  float loss_scale = 1;   ///< what the next pass multiplies the gradient of its loss by
+  float used_scale = 1;   ///< what this step's did, and what is taken out of norm and factor
+  std::int32_t skip = 0;  ///< 1: a gradient was not finite, nothing is updated
   SkipCause cause = SkipCause::none;  ///< of a skipped step
   std::int32_t failed = 0;            ///< 1: training cannot go on, as check_finite says
   Index updates =
@@ -139,7 +140,8 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
   } else {
     ++decision.updates;
   }
-  decision.learning_rate = learning_rate(decision.updates);
+  // Before the first good step there is no update to ask for: the rate is that of the first.
+  decision.learning_rate = learning_rate(decision.updates > 0 ? decision.updates : 1);
   detail::move_loss_scale(decision, inputs.loss_scale);
 }
 
