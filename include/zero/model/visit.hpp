@@ -12,7 +12,10 @@
 namespace zero {
 
 /// Which pass a visit belongs to.
-enum class Phase { forward, backward };
+enum class Phase {
+  forward,  ///< parameters alone are at hand
+  backward  ///< parameters and gradients are
+};
 
 /// One use of a unit.
 struct Visit {

@@ -166,8 +166,8 @@ ZERO_HOST_DEVICE float segment_rate(O const& optimizer, float learning_rate, Seg
   }
 }
 
-/// Updates elements [begin, end) of one segment, multiples of 64 elements. An optimizer may bring
-/// its own beside its type, of the same bits.
+/// Updates elements [begin, end) of one segment of `u`, multiples of 64 elements. An optimizer may
+/// bring its own beside its type, of the same bits.
 template <class O, class G, class P>
 void update_range(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
   for (Index i = begin; i < end; ++i) u(i);

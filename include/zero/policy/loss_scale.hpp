@@ -32,7 +32,7 @@ class LossScale {
 
   constexpr LossScale() = default;
 
-  /// Moves with overflows and good steps: docs/loss_scale.md.
+  /// Moves with overflows and good steps as `d` says: docs/loss_scale.md.
   /// @throws InvalidArgument naming the member, what was found and what was expected
   static LossScale dynamic(DynamicLossScale const& d = {}) {
     require_argument(d.initial_power >= -24 && d.initial_power <= 100,

@@ -11,10 +11,10 @@
 namespace zero {
 
 /// Communication: with UncheckedGradients none, and no order after reductions either. Else: where
-/// the optimizer is sharded, one all_gather of 4 doubles a rank; else, where
-/// there is a loss scale, one all_reduce of a gradient element a rank: whether its loss is finite.
-/// Ordering: on the compute stream, after all reductions. The host waits for nothing; on a device
-/// that runs host code the work throws NotFinite where the decision has failed.
+/// the optimizer is sharded, one all_gather of 4 doubles a rank; else, where there is a loss scale,
+/// one all_reduce of a gradient element a rank: whether its loss is finite. Ordering: on the
+/// compute stream, after all reductions. The host waits for nothing; on a device that runs host
+/// code the work throws NotFinite where the decision has failed.
 /// @tparam X a Context
 template <class X>
 class Clip {

@@ -199,9 +199,8 @@ class Context : Requirements<C, P> {
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
   /// @param words fewer than max_exchanged_words, the same count on every rank
   /// @param what names the exchange in errors; outlives the call
-  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks have
-  /// made
-  ///   different visits outside the schedule
+  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks
+  ///   have made different visits outside the schedule
   std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
     if (shares.alone()) return {words.begin(), words.end()};
     C ranks = communicator.channel(0);

@@ -73,7 +73,11 @@ class Tiers {
   Ledger& files() { return files_; }              ///< of bytes in files
   TierPlan const& plan() const { return plan_; }  ///< of all below the device
   /// Streams that look at whether updates are stopped.
-  enum class Reader { up, state_file, parameter_file };
+  enum class Reader {
+    up,             ///< what brings tiles up
+    state_file,     ///< transfers of optimizer state
+    parameter_file  ///< transfers of parameters
+  };
   /// Says it to one of them. Each claims a slot of its own, so that none waits for another.
   StopFlag<D> stop(Reader reader) { return {&tables_[flags_of(reader)], raised_}; }
   /// Where and how files are made.
