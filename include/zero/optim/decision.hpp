@@ -146,7 +146,11 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
 }
 
 /// record = [0, 0, hash, 0], before the squares are added. The hash is kept to 53 bits, exact in a
-/// double.
+/// double. Communication: none; ranks gather the records afterwards. Ordering: on the stream,
+/// before whatever adds to the record.
+/// @param stream of the device whose memory the record is in
+/// @param record [norm_record_doubles]
+/// @param hash of the collectives that this rank has issued, and of its extra visits
 template <RunsHostCode D>
 void start_record(typename D::Stream& stream, View<double, D> record, std::uint64_t hash) {
   stream.enqueue([record, hash] {
@@ -159,7 +163,11 @@ void start_record(typename D::Stream& stream, View<double, D> record, std::uint6
 }
 
 /// Where from[0] is not finite, to[0] becomes NaN; else it stays. One of the two is double, the
-/// other double or the gradients' type.
+/// other double or the gradients' type. Communication: none; what is marked is gathered or summed
+/// with others' afterwards, and NaN stays NaN in a sum. Ordering: on the stream.
+/// @param stream of the device whose memory both are in
+/// @param from [1], a loss or what ranks have summed
+/// @param to [1], a record's fourth double or what ranks will sum
 template <class From, class To, RunsHostCode D>
 void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<To, D> to) {
   using Wide = std::conditional_t<std::same_as<From, double>, double, float>;
@@ -169,7 +177,13 @@ void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<
   });
 }
 
-/// Enqueues decide() on the records of inputs.ranks ranks.
+/// Enqueues decide() on the records of inputs.ranks ranks. Communication: none. Ordering: on the
+/// stream, after the records of all ranks are there; nothing waits.
+/// @param stream of the device whose memory both are in
+/// @param records [inputs.ranks, norm_record_doubles], in rank order
+/// @param decision [1], of the step before; replaced
+/// @param inputs what else it depends on
+/// @param learning_rate (Index update, from 1) -> float, copied
 template <class LearningRate, RunsHostCode D>
 void decide(typename D::Stream& stream, View<double const, D> records, View<Decision, D> decision,
             DecisionInputs inputs, LearningRate learning_rate) {

@@ -24,7 +24,7 @@ enum class LambCorrection {
 /// 0. Norms are L2 norms of a whole tensor, whatever ranks its elements lie on; the clamp and its
 /// bounds are DeepSpeed's.
 /// Communication: where the optimizer is sharded, one all_gather of 2 doubles a trained tensor and
-/// rank an update; see step/tensor_norms.hpp.
+/// rank an update; see step/update.hpp.
 struct Lamb {
   float lr = 1e-3f;         ///< largest learning rate
   float beta1 = 0.9f;       ///< decay of the first moment

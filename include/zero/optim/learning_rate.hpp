@@ -56,9 +56,8 @@ class LearningRate {
     return r;
   }
 
-  /// transformers' get_polynomial_decay_schedule_with_warmup: c / warmup below warmup, else end +
-  /// (1
-  /// - end) (1 - (c - warmup) / (total - warmup))^power up to total, then end.
+  /// transformers' get_polynomial_decay_schedule_with_warmup: c / warmup below warmup, then up to
+  /// total end + (1 - end) (1 - (c - warmup) / (total - warmup))^power, then end.
   /// @param end lr_end / lr; transformers' default is 1e-7 / lr
   /// @param warmup, total updates
   /// @param power of the fall
