@@ -49,12 +49,12 @@ inline zero::LearningRate rate_of(Settings const& s) {
   return r.shifted ? schedule().shifted() : schedule();
 }
 
-/// @return nothing where the library's own default is asked for
+/// @return nothing where the library's own default is asked for: no flag of a loss scale is given
 /// @throws zero::InvalidArgument where numbers do not go together
 inline std::optional<zero::LossScale> loss_scale_of(Settings const& s) {
   LossScaleSettings const& l = s.loss_scale;
   if (l.fixed) return zero::LossScale::fixed(*l.fixed);
-  if (!l.dynamic) return std::nullopt;
+  if (!l.dynamic && !l.power && !l.window && !l.hysteresis) return std::nullopt;
   zero::DynamicLossScale const d{};
   return zero::LossScale::dynamic({.initial_power = l.power.value_or(d.initial_power),
                                    .window = l.window.value_or(d.window),

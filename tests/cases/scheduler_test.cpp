@@ -73,9 +73,11 @@ TEST_CASE(
     LearningRate const rate = LearningRate::warmup({.updates = c.updates, .ramp = c.ramp});
     check_rates(train(ones(1, 2, scheduled(rate), 4)), c.rates);
   }
-  CHECK_THROWS_WITH_AS(LearningRate::warmup({.updates = -1}),
-                       "LearningRate::warmup: updates: found -1; expected 0 updates to 2^53",
-                       zero::InvalidArgument);
+  for (Ramp ramp : {Ramp::logarithmic, Ramp::linear}) {
+    CHECK_THROWS_WITH_AS(LearningRate::warmup({.updates = -1, .ramp = ramp}),
+                         "LearningRate::warmup: updates: found -1; expected 0 updates to 2^53",
+                         zero::InvalidArgument);
+  }
 }
 
 TEST_CASE("S05: a OneCycle without decay stays at its least rate after the cycle") {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # names.sh SOURCE_DIR [BUILD_DIR]
-# What the documents name is there: files and folders, headers, links, and, of BUILD_DIR, the tests of every covered case and those
-# that a filter of ctest is to find.
+# What the documents and the headers' comments name is there: files and folders, headers, links, and, of BUILD_DIR, the tests of every
+# covered case and those that a filter of ctest is to find.
 set -uo pipefail
 source_dir=$1 build_dir=${2-} failed=0
 cd "$source_dir" || exit 1
@@ -22,6 +22,18 @@ while IFS=: read -r document name; do
   name=${name//[\`<>]/}
   [ -f "include/$name" ] || [ -f "include/zero/$name" ] || wrong "$document names $name, which is no header"
 done < <(grep -oE '`<?([a-z_]+/)+[a-z_]+[.]hpp>?`' $documents | grep -vE '`<?(tests|examples|bench|support|gpt2)/')
+
+# In a header's comment a room's file is named without quotes; others' files are not ours to look for.
+while IFS=: read -r header name; do
+  [ -e "include/zero/$name" ] || [ -e "include/$name" ] || [ -e "$name" ] || wrong "$header names $name, which is not there"
+done < <(find include -name '*.hpp' -o -name '*.cuh' | LC_ALL=C sort | xargs awk '
+  match($0, /\/\/.*/) {
+    rest = substr($0, RSTART)
+    while (match(rest, /[a-z0-9_]+(\/[a-z0-9_.]+)+\.(hpp|cuh|cpp|cu|md|sh)/)) {
+      print FILENAME ":" substr(rest, RSTART, RLENGTH)
+      rest = substr(rest, RSTART + RLENGTH)
+    }
+  }' | grep -v ':boost/')
 
 while IFS=: read -r document link; do
   target=${link##*](}

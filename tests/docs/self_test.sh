@@ -64,6 +64,10 @@ names '`zero/core/other.hpp`' 1
 names '[one](other.md)' 1
 names '[one](#no-heading)' 1
 names '`build/host/bin/other`' 1
+echo '/// As in core/size.hpp and docs; of boost/json/src.hpp' >"$project/include/zero/core/size.hpp"
+names '' 0
+echo '/// As in core/size.hpp, see core/other.hpp.' >"$project/include/zero/core/size.hpp"
+names '' 1
 
 # Messages.
 mkdir -p "$project/docs"

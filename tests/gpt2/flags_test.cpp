@@ -216,6 +216,19 @@ TEST_CASE("the scheduler's and the loss scale's flags set what they name") {
   CHECK_FALSE(gpt2::loss_scale_of(read({"--precision", "fp16"})).has_value());
 }
 
+TEST_CASE("each knob of a dynamic scale is heard in fp16 without --loss-scale dynamic") {
+  auto const scale = [](char const* flag, char const* value) {
+    auto const given = gpt2::loss_scale_of(read({"--precision", "fp16", flag, value}));
+    REQUIRE(given.has_value());
+    CHECK(given->moves());
+    return *given;
+  };
+  CHECK(scale("--loss-scale-power", "8").initial() == 256);
+  CHECK(scale("--loss-scale-window", "4").initial() == 65536);
+  CHECK(scale("--loss-scale-window", "4").settings().window == 4);
+  CHECK(scale("--hysteresis", "1").settings().hysteresis == 1);
+}
+
 TEST_CASE("every scheduler has its course") {
   auto const factor = [](std::vector<char const*> flags, gpt2::Index update) {
     flags.insert(flags.end(), {"--steps", "100"});

@@ -110,6 +110,9 @@ check_lengths() {
       esac
       [ "$lines" -le "$cap" ] || echo "$file: $lines lines, cap $cap"
     done
+  file=examples/6_own_optimizer.cpp # what it says of itself: an optimizer takes thirty lines
+  lines=$(awk '/^struct / { n = 0; keeps = 0 } { ++n } /num_states/ { keeps = 1 } /^};/ && keeps { print n; exit }' "$file" 2>/dev/null)
+  [ ! -f "$file" ] || [ "${lines:-31}" -le 30 ] || echo "$file: an optimizer of ${lines:-no} lines, cap 30"
   lines=$(find include/zero/{step,shard,comm,policy} -type f -exec cat {} + 2>/dev/null | wc -l)
   [ "$lines" -le 3860 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3860"
 }

@@ -94,6 +94,11 @@ for program in 1_one_rank 2_four_ranks; do
   { echo "$spdx"; lines 40; } >"$tree/examples/$program.cpp"
   expect "examples/$program.cpp: 41 lines, cap 40"
 done
+optimizer() { printf '%s\nstruct Own {\nnum_states\n' "$spdx"; lines "$1"; printf '};\n'; } # of $1 + 3 lines
+optimizer 27 >"$tree/examples/6_own_optimizer.cpp"
+bash "$here/check.sh" "$tree" || { echo 'an optimizer of thirty lines is refused'; failed=1; }
+optimizer 28 >"$tree/examples/6_own_optimizer.cpp"
+expect 'examples/6_own_optimizer.cpp: an optimizer of 31 lines, cap 30'
 echo "$spdx" >"$tree/include/zero/core/error.hpp"
 expect 'include/zero/core/error.hpp: no #pragma once'
 echo '#pragma once' >"$tree/include/zero/core/error.hpp"

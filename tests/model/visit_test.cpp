@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <zero/model/backward_place.hpp>
 #include <zero/model/model.hpp>
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 
 namespace {
 
+using zero::Index;
 using zero::Phase;
 using zero::Schedule;
 using zero::Unit;
@@ -77,6 +79,37 @@ TEST_CASE("schedules that differ anywhere have different hashes") {
   differs([](Schedule& s) { s.push_back({0, Phase::forward}); });
   differs([](Schedule& s) { s.clear(); });
   CHECK(zero::hash(zero::default_schedule(2)) == zero::hash(base));
+}
+
+TEST_CASE("where backward met something first is told as far as gradients tell it") {
+  Units const units = [] {
+    Units all;
+    for (char const* name : {"wte", "h.0", "h.1", "cold", "norm"})
+      all.push_back({name, {{.name = std::string(name) + ".w", .shape = {3}}}});
+    all[3].tensors[0].trainable = false;
+    return all;
+  }();
+  auto const place = [&](std::vector<int> const& backward, Index unit) {
+    Schedule s;
+    for (int u : {0, 1, 2, 3, 4, 0}) s.push_back({u, Phase::forward});
+    for (int u : backward) s.push_back({u, Phase::backward});
+    return zero::backward_place(s, units, unit);
+  };
+  for (Index u : {0, 1, 2, 4}) {
+    std::string const alone = "unit '" + units[zero::at(u)].name + "'";
+    CHECK(place({4, 3, 2, 1, 0}, u) == alone);
+    CHECK(place({2, 1, 4, 0, 3}, u) == alone);
+  }
+  // The head is wte, visited first and last. Where it met it, norm has it, which comes next.
+  CHECK(place({0, 4, 3, 2, 1, 0}, 4) == "unit 'norm' or, visited more than once, 'wte'");
+  CHECK(place({0, 4, 3, 2, 1, 0}, 2) == "unit 'h.1'");
+  CHECK(place({0, 4, 3, 2, 1, 0}, 0) == "unit 'wte'");
+  // A frozen unit between them has no gradient and tells nothing.
+  CHECK(place({0, 3, 2, 1, 4, 0}, 2) == "unit 'h.1' or, visited more than once, 'wte'");
+  // Several that come again, one of them twice; and one that stands between visits of the unit.
+  CHECK(place({0, 1, 0, 4, 2, 1, 0}, 4) == "unit 'norm' or, visited more than once, 'wte', 'h.0'");
+  CHECK(place({0, 1, 0, 4, 2, 1, 0}, 2) == "unit 'h.1'");
+  CHECK(place({4, 1, 2, 1, 2, 0}, 1) == "unit 'h.0' or, visited more than once, 'h.1'");
 }
 
 struct Plain {

@@ -157,7 +157,9 @@ TEST_CASE("a loss that is not finite on one rank is told apart, at every stage, 
     zero::Decision const& d = reference.steps[1].decisions[0];
     CHECK(d.cause == zero::SkipCause::loss);
     CHECK(d.bad_loss_rank == world - 1);
-    CHECK(d.bad_unit == 6);  // the last of the model: where backward begins
+    // Backward begins in unit 0, the head, and comes to it again at the end; it is done with 6
+    // first.
+    CHECK(d.bad_unit == 6);
     CHECK(d.loss_scale == d.used_scale);
     CHECK(d.scale_state.steps == 1);
     CHECK(reference.steps[2].decisions[0].bad_loss_rank == -1);
@@ -171,6 +173,31 @@ TEST_CASE("a loss that is not finite on one rank is told apart, at every stage, 
       Result const parts = run(config);
       CHECK(parts.steps[1].decisions[0].cause == zero::SkipCause::loss);
       config.loop = Loop::trainer;
+    }
+  }
+}
+
+TEST_CASE("the error names the unit that backward is done with first, and what may be before it") {
+  // A schedule of its own order, and a unit that is visited first and last.
+  ModelSpec permuted = tied();
+  permuted = spec("permuted", permuted.units, {2, 0, 3, 1});
+  std::pair<ModelSpec, std::string> const models[] = {
+      {tied(), "unit 'norm' or, visited more than once, 'embedding' first"},
+      {permuted, "unit 'a' first"}};
+  for (auto const& [model, place] : models) {
+    for (int stage : {0, 1, 2, 3}) {
+      Config config = with_overflows(2, 1, {});
+      config.model = model;
+      config.stage = stage;
+      config.may_fail = true;
+      config.options.loss_scale = zero::LossScale::fixed(64, 1);
+      config.alter = [](Batch& batch) {
+        if (batch.step == 1 && batch.rank == 1) batch.target[2] = std::nanf("");
+      };
+      Result const result = run(config);
+      INFO(describe(config));
+      for (std::string const& error : result.errors)
+        CHECK_MESSAGE(error.find("backward met it in " + place + " (") != std::string::npos, error);
     }
   }
 }

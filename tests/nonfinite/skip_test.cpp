@@ -174,6 +174,28 @@ TEST_CASE("of several bad units the one that backward comes to first is named, o
   }
 }
 
+TEST_CASE("where backward goes another way, its own order says which of several is named") {
+  // Backward visits 1, 3, 0, 2; and in tied() 0, 3, 2, 1, 0, so that 0 is done with last.
+  ModelSpec const permuted = spec("permuted", tied().units, {2, 0, 3, 1});
+  struct Row {
+    ModelSpec model;
+    int first, second;  // as backward is done with them
+  };
+  for (Family const& family : families({2, 3})) {
+    for (Row const& row : {Row{permuted, 1, 3}, Row{permuted, 3, 0}, Row{permuted, 0, 2},
+                           Row{tied(), 3, 0}, Row{tied(), 1, 0}}) {
+      for (bool swapped : {false, true}) {
+        int const last = family.world - 1;
+        Config config =
+            poisoned(family, {{1, 0, swapped ? last : 0, {row.first, 0, 1, nan}},
+                              {1, 0, swapped ? 0 : last, {row.second, 0, 2, infinity}}});
+        config.model = row.model;
+        check_everywhere(config, 1, row.first, {1, 2, 3});
+      }
+    }
+  }
+}
+
 TEST_CASE("infinities that would cancel are seen") {
   for (Family const& family : families({2, 3})) {
     Config const config =

@@ -4,6 +4,7 @@
 #include <zero/optim/adam.hpp>
 #include <zero/optim/lamb.hpp>
 #include <zero/optim/momentum.hpp>
+#include <zero/optim/one_of.hpp>
 #include <zero/optim/sgd.hpp>
 
 #include <doctest/doctest.h>
@@ -243,6 +244,24 @@ TEST_CASE("a border that is no multiple of 64, which kernels would step over, is
   }
 }
 
+namespace {
+
+/// That an update comes to the kernel shows in what the kernel refuses: element by element any
+/// border would do.
+template <class O>
+void check_kernel(O const& optimizer) {
+  Slice<O> slice(128);
+  std::vector<float> const gradients(128);
+  Decision const decision = good(1, optimizer);
+  auto const u = zero::detail::resolve(slice.of(optimizer, gradients, decision), decision);
+  CHECK_THROWS_WITH_AS(update_range(u, 0, 100),
+                       "update_adam_range: found elements 0 to 100; expected multiples of 64, as a "
+                       "layout's slices and segments have",
+                       zero::InvalidArgument);
+}
+
+}  // namespace
+
 TEST_CASE("a cycled momentum has the optimizer's kernel, and its bits") {
   zero::CycledMomentum const cycled(zero::AdamW{.weight_decay = 0.3f},
                                     zero::Momentum::one_cycle({.up = 3}));
@@ -274,12 +293,15 @@ TEST_CASE("a cycled momentum has the optimizer's kernel, and its bits") {
             : 1;
   }
   CHECK(different == 0);
-  // That it is the kernel shows in what it refuses: element by element any border would do.
-  auto const u = zero::detail::resolve(wide.of(cycled, gradients, good(6, cycled)), {});
-  CHECK_THROWS_WITH_AS(update_range(u, 0, 100),
-                       "update_adam_range: found elements 0 to 100; expected multiples of 64, as a "
-                       "layout's slices and segments have",
-                       zero::InvalidArgument);
+  check_kernel(cycled);
+}
+
+TEST_CASE("the kernel is what updates of Adam's family come to, chosen at run time or not") {
+  check_kernel(zero::AdamW{});
+  check_kernel(zero::Adam{});
+  check_kernel(zero::Lamb{});
+  check_kernel(zero::OneOf<zero::AdamW, zero::Adam>(zero::AdamW{}));
+  check_kernel(zero::OneOf<zero::AdamW, zero::Adam>(zero::Adam{}));
 }
 
 TEST_CASE("any number of threads gives the same bits") {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/device/host.hpp>
 #include <zero/optim/decision.hpp>
+#include <zero/optim/optimizer.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace {
@@ -109,6 +112,24 @@ TEST_CASE("a bad gradient skips: updates stay, skips count, the last unit of all
   CHECK(d.norm == std::sqrt(2.0));
 }
 
+TEST_CASE("of bad units on all ranks the one that backward is done with first is named") {
+  // Backward ends with unit 3, then 1, 4, 0: so many visits are left, each one included.
+  auto const bad = [](Index unit, Index left) {
+    return Record{infinity, zero::unit_mark(unit, left)};
+  };
+  for (bool swapped : {false, true}) {
+    CHECK(
+        decided({bad(swapped ? 1 : 4, swapped ? 3 : 2), bad(swapped ? 4 : 1, swapped ? 2 : 3)}, {})
+            .bad_unit == 1);
+  }
+  CHECK(decided({bad(4, 2), {1}, bad(0, 1)}, {}).bad_unit == 4);
+  CHECK(decided({bad(0, 1), bad(3, 4), bad(4, 2)}, {}).bad_unit == 3);
+  // Numbers that a double still holds exactly.
+  Index const most = zero::unit_mark_range - 1;
+  CHECK(decided({bad(most, most), bad(most - 1, most)}, {}).bad_unit == most);
+  CHECK(decided({bad(most, most - 1), bad(0, most)}, {}).bad_unit == 0);
+}
+
 TEST_CASE("unit 0 can be the bad one") {
   Decision const d = decided({{infinity, 0}}, {});
   CHECK(d.skip == 1);
@@ -119,6 +140,50 @@ TEST_CASE("a first step that skips leaves no update") {
   Decision const d = decided({{infinity, 0}}, {});
   CHECK(d.updates == 0);
   CHECK(d.skipped == 1);
+  CHECK(d.learning_rate == rate(1));
+}
+
+/// A user's own, whose formulas hold from update 1 on.
+struct CountsFromOne {
+  static constexpr int num_states = 0;
+  static void require(Index t) {
+    if (t < 1) throw std::logic_error("update " + std::to_string(t));
+  }
+  float learning_rate(Index t) const {
+    require(t);
+    return 1.0f / static_cast<float>(t);
+  }
+  float constants(Index t) const {
+    require(t);
+    return 1.0f / static_cast<float>(t);
+  }
+  float direction(float c, float, float gradient, float*, float) const { return c * gradient; }
+};
+
+TEST_CASE("an optimizer is asked for updates from 1 on, though the first steps skip") {
+  zero::HostStream stream;
+  CountsFromOne const optimizer;
+  Decision d;
+  std::vector<float> weights(64, 1.0f);
+  std::vector<float> const gradients(64, 0.5f);
+  zero::Segment const all{0, 64, 0, 0, 1, 1};
+  auto const step = [&](std::vector<Record> const& records) {
+    zero::decide(d, laid_out(records).data(), {.ranks = std::ssize(records)},
+                 zero::LearningRateOf<CountsFromOne>{optimizer});
+    zero::update(
+        stream,
+        zero::Update<CountsFromOne, float, float, zero::Host>{
+            optimizer, {gradients.data(), 64}, {weights.data(), 64}, {}, {}, {&all, 1}, {&d, 1}});
+  };
+  step({{infinity, 0}});
+  step({{1}, {std::nan(""), 3}});
+  CHECK(d.learning_rate == 1);
+  CHECK(weights[0] == 1);
+  step({{1}});
+  CHECK(weights[63] == 0.5f);
+  step({{1}});
+  CHECK(d.learning_rate == 0.5f);
+  CHECK(weights[0] == 0.375f);
 }
 
 TEST_CASE("a rank that issued other collectives is named, and nothing is updated") {

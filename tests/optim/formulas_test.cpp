@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 namespace {
 
@@ -23,14 +24,23 @@ float gradient_of(int t, Index i) {
   return static_cast<float>(zero::noise_normal(2, t, i) * size);
 }
 
+/// What rounding by chance adds to a state's distance: it takes one of the two neighbours, each
+/// less than a step of bf16 away. Directions are made of states before that.
+template <class P>
+double last_place(Bounded state) {
+  if (std::is_same_v<typename zero::StorageOf<P>::State, float>) return 0;
+  double const largest = std::abs(state.value) + state.error;
+  return std::ldexp(1.0, std::max(std::ilogb(largest), -126) - 7);  // 8 bits, the first one implied
+}
+
 /// Largest distance from the reference, as a part of its bound; above 1: wrong. Two tensors, one of
 /// them with a decay and a rate of its own.
-/// @param factor what multiplies lr in an update, from 1; null: the rate is the optimizer's own
-/// word
-template <class O>
+/// @tparam P as in zero::Update; the weights are float
+/// @param factor what the schedule multiplies the rate by in an update, from 1; null: 1
+template <class P, class O>
 double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
   constexpr Index n = 1024;
-  Slice<O> slice(n);
+  Slice<O, P> slice(n);
   slice.segments = {{0, 640, 0, 0, 1, 1, 0}, {640, n, 1, 0, 0.5f, 0.25f, 1}};
   slice.tensors = 2;
   for (Index i = 0; i < n; ++i)
@@ -41,7 +51,7 @@ double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
     for (Index i = 0; i < n; ++i) gradients[at(i)] = gradient_of(t, i);
     Decision const decision = good(t, optimizer, 0.25f);  // a power of two multiplies exactly
     if constexpr (zero::HasTrustRatio<O>) slice.measure(optimizer, gradients, decision);
-    Slice<O> const before = slice;
+    Slice<O, P> const before = slice;
     slice.update(optimizer, gradients, decision);
     for (Segment const& segment : slice.segments) {
       std::vector<Bounded> directions;
@@ -59,12 +69,11 @@ double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
         slack[1] += 2 * std::abs(u.value) * u.error + u.error * u.error;
         for (int k = 0; k < O::num_states; ++k) {
           double const off = std::abs(double{slice.state(k, i)} - s[k].value);
-          largest = std::max(largest, off == 0 ? 0 : off / s[k].error);
+          largest = std::max(largest, off == 0 ? 0 : off / (s[k].error + last_place<P>(s[k])));
         }
       }
-      Bounded const scheduled = factor == nullptr
-                                    ? Bounded(double{decision.learning_rate})
-                                    : Bounded::rounded(double{optimizer.lr} * factor(t), 0);
+      Bounded const scheduled =
+          Bounded::rounded(reference::rate(optimizer, t) * (factor == nullptr ? 1 : factor(t)), 0);
       Bounded rate = scheduled * Bounded(double{segment.lr_scale});
       if constexpr (zero::HasTrustRatio<O>) {
         double ratio = 1;
@@ -88,10 +97,10 @@ double part_of_bound(O const& optimizer, double (*factor)(int) = nullptr) {
   return largest;
 }
 
-template <class O>
+template <class P = float, class O>
 void check(std::string const& name, O const& optimizer, double (*factor)(int) = nullptr) {
   CAPTURE(name);
-  double const part = part_of_bound(optimizer, factor);
+  double const part = part_of_bound<P>(optimizer, factor);
   CHECK(part <= 1);
   CHECK(part > 0.01);  // it is a bound on rounding, and there is rounding
   MESSAGE(name << ": " << part << " of the bound");
@@ -113,6 +122,16 @@ TEST_CASE("every optimizer follows its formula in double, element by element") {
   check("Lamb, DeepSpeed's correction",
         zero::Lamb{.lr = 1e-2f, .weight_decay = 0.1f, .correction = zero::LambCorrection::rate});
   check("Lamb, no correction", zero::Lamb{.lr = 1e-2f, .correction = zero::LambCorrection::none});
+}
+
+TEST_CASE("every optimizer follows its formula with states of bf16, element by element") {
+  using Short = zero::Stored<float, zero::bf16>;
+  check<Short>("AdamW", zero::AdamW{.lr = 1e-2f, .weight_decay = 0.1f});
+  check<Short>("Adam", zero::Adam{.lr = 1e-2f, .weight_decay = 0.1f});
+  check<Short>("Lamb", zero::Lamb{.lr = 1e-2f, .weight_decay = 0.1f});
+  check<Short>("Lion", zero::Lion{.lr = 1e-2f, .weight_decay = 0.1f});
+  check<Short>("Adagrad", zero::Adagrad{.lr = 1e-2f, .lr_decay = 0.125f, .weight_decay = 0.1f});
+  check<Short>("Sgd", zero::Sgd{.lr = 1e-2f, .momentum = 0.9f, .nesterov = true});
 }
 
 TEST_CASE("a tensor's own rate follows the schedule, whatever the optimizer") {

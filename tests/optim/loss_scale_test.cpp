@@ -200,16 +200,16 @@ TEST_CASE("ranks that diverge say nothing of the scale") {
 }
 
 TEST_CASE("a decision that has failed is put into words") {
-  auto const unit_name = [](Index u) { return "h." + std::to_string(u); };
+  auto const place_of = [](Index u) { return "unit 'h." + std::to_string(u) + "'"; };
   Decision d;
-  zero::check_finite(d, 3, unit_name);
+  zero::check_finite(d, 3, place_of);
   d.failed = 1;
   d.cause = SkipCause::gradient;
   d.bad_unit = 4;
   d.used_scale = 1;
   d.skipped = 18;
   CHECK_THROWS_WITH_AS(
-      zero::check_finite(d, 18, unit_name),
+      zero::check_finite(d, 18, place_of),
       "step 18: a gradient is not finite at a loss scale of 1, its minimum, while every loss is "
       "finite. It arose in the backward pass, in unit 'h.4' first (18 steps skipped, 0 made)",
       zero::NotFinite);
@@ -219,7 +219,7 @@ TEST_CASE("a decision that has failed is put into words") {
   d.used_scale = 65536;
   d.updates = 5;
   CHECK_THROWS_WITH_AS(
-      zero::check_finite(d, 23, unit_name),
+      zero::check_finite(d, 23, place_of),
       "step 23: the loss of rank 2 is not finite, in 16 steps in a row by now, at a loss scale of "
       "65536. It arose in the forward pass, which no loss scale changes; backward met it in unit "
       "'h.4' first (18 steps skipped, 5 made)",

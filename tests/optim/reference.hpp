@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What each optimizer of the menu does to one element, written from its paper over Bounded numbers:
-// in double, with a bound on what float may make of it. None of the library is asked but for the
-// rates that an optimizer was given.
+// in double, with a bound on what float may make of it. None of the library is asked.
 
 #include <zero/optim/adagrad.hpp>
 #include <zero/optim/adam.hpp>
@@ -36,6 +35,22 @@ Bounded adam(O const& o, Bounded c1, Bounded c2, Bounded g, Bounded* s) {
 template <class O>
 Bounded decayed(O const& o, float decay, Bounded w) {
   return Bounded(double{o.weight_decay}) * Bounded(double{decay}) * w;
+}
+
+/// The rate of update t, from 1, before a schedule.
+template <class O>
+double rate(O const& o, int) {
+  return double{o.lr};
+}
+/// lr / (1 + (t - 1) lr_decay), as PyTorch.
+inline double rate(zero::Adagrad const& o, int t) {
+  return double{o.lr} / (1 + (t - 1) * double{o.lr_decay});
+}
+/// DeepSpeed's takes the bias out of the rate: sqrt(1 - beta2^t) / (1 - beta1^t).
+inline double rate(zero::Lamb const& o, int t) {
+  if (o.correction != zero::LambCorrection::rate) return double{o.lr};
+  return double{o.lr} * std::sqrt(1 - std::pow(double{o.beta2}, t)) /
+         (1 - std::pow(double{o.beta1}, t));
 }
 
 /// The direction of update t, from 1; moves the states s.

@@ -223,6 +223,17 @@ TEST_CASE("shifted forms learn from the first update to the last of the total") 
     CHECK(rate.factor(1) == 0.25);
     CHECK(rate.factor(10) == doctest::Approx(1.0 / 7).epsilon(1e-15));
   }
+  // (1 + cos(6 pi / 7)) / 2, in the last update above the end; by hand, as all here.
+  double const last = 0.04951556604879044;
+  LearningRate const cosine = LearningRate::cosine(4, 10).shifted();
+  CHECK(cosine.factor(4) == 1);
+  CHECK(cosine.factor(10) == doctest::Approx(last).epsilon(1e-14));
+  CHECK(cosine.factor(11) == 0);
+  // DeepSpeed's is one update ahead of that: it ends in the last one of the total.
+  LearningRate const to_tenth = LearningRate::warmup_cosine(linear, 10, 0.1).shifted();
+  CHECK(to_tenth.factor(9) == doctest::Approx(0.1 + 0.9 * last).epsilon(1e-14));
+  CHECK(to_tenth.factor(10) == 0.1);
+  CHECK(to_tenth.factor(11) == 0.1);
   CHECK(LearningRate::warmup(linear).shifted().factor(2) == 0.5);
   CHECK(LearningRate::warmup_cosine({4, 0.5, Ramp::linear}, 10).shifted().factor(1) == 0.625);
   CHECK(LearningRate::constant_with_warmup(4).shifted().factor(4) == 1);

@@ -17,7 +17,7 @@ class SingleRank {
  public:
   using Device = D;  ///< whose memory collectives copy in
 
-  SingleRank() : device_(std::make_shared<D>()) {}
+  SingleRank() : device_(std::make_shared<D>()) {}  ///< on a device of the type's own settings
   /// On a device that was made with settings, such as Host(threads).
   explicit SingleRank(D device) : device_(std::make_shared<D>(std::move(device))) {}
 

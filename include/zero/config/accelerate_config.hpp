@@ -23,6 +23,7 @@ struct AccelerateConfig {
 
 namespace keys {
 
+/// Keys of accelerate's files.
 inline constexpr auto accelerate = std::to_array<Key>({
     text("distributed_type", "").drives("DEEPSPEED, or this file is not about it"),
     text("deepspeed_config_file", "null").drives("the DeepSpeed configuration"),

@@ -15,7 +15,17 @@ namespace zero {
 inline constexpr double most_updates = static_cast<double>(max_count);
 
 /// What a key may hold.
-enum class KeyType { boolean, whole, number, text, choice, pair, list, section, anything };
+enum class KeyType {
+  boolean,  ///< true or false
+  whole,    ///< a whole number
+  number,   ///< any number
+  text,     ///< a string
+  choice,   ///< one of some strings
+  pair,     ///< two numbers
+  list,     ///< an array
+  section,  ///< an object
+  anything  ///< any value: it is not looked at
+};
 
 /// What becomes of a key that is given.
 enum class KeyStatus {
@@ -26,24 +36,24 @@ enum class KeyStatus {
 
 /// Where the value of a key comes from that says "auto".
 enum class Auto {
-  none,  ///< no rule: "auto" is refused
-  micro_batch,
-  accumulation,
-  train_batch,
-  max_grad_norm,
-  learning_rate,
-  betas,
-  epsilon,
-  weight_decay,
-  nothing,  ///< 0
-  total_steps,
-  warmup_steps,
-  fp16,
-  bf16,
-  hidden_squared,
-  prefetch,
-  persistence,
-  no_gather  ///< false
+  none,            ///< no rule: "auto" is refused
+  micro_batch,     ///< samples of one micro-batch on one rank
+  accumulation,    ///< micro-batches of a step
+  train_batch,     ///< samples of a step on all ranks
+  max_grad_norm,   ///< the arguments' norm to clip at
+  learning_rate,   ///< the arguments'
+  betas,           ///< the arguments' adam_beta1 and adam_beta2
+  epsilon,         ///< the arguments' adam_epsilon
+  weight_decay,    ///< the arguments'
+  nothing,         ///< 0
+  total_steps,     ///< of the whole run
+  warmup_steps,    ///< the arguments', in steps or as a share of all
+  fp16,            ///< whether the arguments ask for it
+  bf16,            ///< whether the arguments ask for it
+  hidden_squared,  ///< the model's hidden size squared
+  prefetch,        ///< 0.9 of that
+  persistence,     ///< 10 hidden sizes
+  no_gather        ///< false
 };
 
 /// A row of the tables. Built as whole("a.b", "5").at_least(1).drives("...").
@@ -157,18 +167,23 @@ struct Key {
 
 namespace keys {
 
+/// A row of true or false.
 constexpr Key boolean(std::string_view path, std::string_view fallback) {
   return {path, KeyType::boolean, fallback};
 }
+/// A row of a whole number.
 constexpr Key whole(std::string_view path, std::string_view fallback) {
   return {path, KeyType::whole, fallback};
 }
+/// A row of any number.
 constexpr Key number(std::string_view path, std::string_view fallback) {
   return {path, KeyType::number, fallback};
 }
+/// A row of a string.
 constexpr Key text(std::string_view path, std::string_view fallback) {
   return {path, KeyType::text, fallback};
 }
+/// A row of one of `words`, with blanks between them.
 constexpr Key choice(std::string_view path, std::string_view fallback, std::string_view words) {
   Key k{path, KeyType::choice, fallback};
   k.choices = words;
@@ -178,10 +193,13 @@ constexpr Key choice(std::string_view path, std::string_view fallback, std::stri
 constexpr Key pair(std::string_view path, std::string_view fallback) {
   return {path, KeyType::pair, fallback};
 }
+/// A row of an array.
 constexpr Key list(std::string_view path, std::string_view fallback) {
   return {path, KeyType::list, fallback};
 }
+/// A row of an object, whose own keys have rows of theirs.
 constexpr Key section(std::string_view path) { return {path, KeyType::section, "{}"}; }
+/// A row of a value that is not looked at.
 constexpr Key anything(std::string_view path, std::string_view fallback) {
   return {path, KeyType::anything, fallback};
 }

@@ -21,6 +21,7 @@ inline constexpr std::string_view scheduler_types =
 inline constexpr std::string_view argument_scheduler_types =
     "linear cosine polynomial constant constant_with_warmup";
 
+/// Keys of the section `optimizer`.
 inline constexpr auto optimizer = std::to_array<Key>({
     text("optimizer.type", "").drives("the optimizer's type"),
     section("optimizer.params").drives("the optimizer's numbers"),
@@ -88,6 +89,7 @@ inline constexpr auto optimizer = std::to_array<Key>({
     boolean("optimizer.params.nesterov", "false").only("SGD").drives("Nesterov's momentum"),
 });
 
+/// Keys of the section `scheduler`.
 inline constexpr auto scheduler = std::to_array<Key>({
     text("scheduler.type", "").drives("the schedule's type"),
     section("scheduler.params").drives("the schedule's numbers"),

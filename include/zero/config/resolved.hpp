@@ -18,7 +18,11 @@
 namespace zero {
 
 /// The types of parameters and gradients that a configuration asks for.
-enum class PrecisionChoice { fp32, bf16, fp16 };
+enum class PrecisionChoice {
+  fp32,  ///< float
+  bf16,  ///< bfloat16
+  fp16   ///< half precision
+};
 
 /// Its name in reports: "fp32", "bf16", "fp16".
 constexpr std::string_view precision_name(PrecisionChoice p) {

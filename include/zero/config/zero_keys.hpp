@@ -9,6 +9,7 @@
 
 namespace zero::keys {
 
+/// Keys of the section `zero_optimization`.
 inline constexpr auto sharding = std::to_array<Key>({
     whole("zero_optimization.stage", "0").at_least(0).at_most(3).drives("Sharded<stage>"),
     whole("zero_optimization.reduce_bucket_size", "500000000")

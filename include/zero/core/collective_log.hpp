@@ -12,7 +12,11 @@
 namespace zero {
 
 /// The collectives, as they are counted.
-enum class Collective { all_gather, reduce_scatter, all_reduce };
+enum class Collective {
+  all_gather,      ///< every rank gets all slices
+  reduce_scatter,  ///< every rank gets the sums of its slice
+  all_reduce       ///< every rank gets all sums
+};
 
 /// One collective: what it was for and what it moved out of this rank at the least.
 struct CollectiveRecord {

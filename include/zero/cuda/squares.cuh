@@ -105,7 +105,7 @@ __device__ bool leave_sum(SquaresWorkspace* workspace, Store store) {
 /// @param first, last launch of a call
 template <class T, int Tiles>
 __global__ void __launch_bounds__(block_threads)
-    squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record, double unit,
+    squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record, double mark,
                    bool first, bool last) {
   __shared__ double warps[Tiles][block_threads / 32];
   int const thread = static_cast<int>(threadIdx.x);
@@ -143,28 +143,28 @@ __global__ void __launch_bounds__(block_threads)
   if (!last) return;
   double const all = pairwise_of_warps(warps[0]);
   record[0] = __dadd_rn(record[0], all);
-  if (!isfinite(all)) record[1] = unit + 1;
+  if (!isfinite(all)) record[1] = fmax(record[1], mark + 1);
 }
 
 /// One launch of a call.
 template <int Tiles, class T>
 void squares_launched(cudaStream_t stream, T const* x, Index n, SquaresWorkspace* workspace,
-                      double* record, double unit, bool first, bool last) {
+                      double* record, double mark, bool first, bool last) {
   squares_kernel<T, Tiles>
       <<<blocks(n, Tiles * squares_tile, "add_squares"), block_threads, 0, stream>>>(
-          x, n, workspace, record, unit, first, last);
+          x, n, workspace, record, mark, first, last);
   launched("add_squares");
 }
 
 }  // namespace cuda::detail
 
-/// record[0] += sum of from[i]^2; where the sum is not finite, record[1] = unit + 1.
-/// Ordering: uses the stream's workspace.
-/// from: a multiple of 64 elements at a multiple of 16 bytes
+/// record[0] += sum of from[i]^2; where the sum is not finite, record[1] = max(record[1], mark +
+/// 1). Ordering: uses the stream's workspace. from: a multiple of 64 elements at a multiple of 16
+/// bytes
 /// @throws InvalidArgument for another address or size
 template <class T, cuda::RunsKernels D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
-                 Index unit) {
+                 Index mark) {
   if (from.size() == 0) return;
   if (!cuda::detail::aligned<16 / sizeof(T)>(from.address()) ||
       from.size() % alignment_elements != 0) {
@@ -175,7 +175,7 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
   }
   auto* const workspace = reinterpret_cast<cuda::detail::SquaresWorkspace*>(
       stream.workspace(Index{sizeof(cuda::detail::SquaresWorkspace)}));
-  double const number = static_cast<double>(unit);
+  double const number = static_cast<double>(mark);
   if (from.size() <= cuda::detail::squares_few) {
     cuda::detail::squares_launched<1>(stream.native(), from.address(), from.size(), workspace,
                                       record.address(), number, true, true);

@@ -126,7 +126,9 @@ struct UpdatePack {
 template <class O, class G, class P>
 __device__ UpdateConstants<O> update_constants(UpdateArguments<O, G, P> const& u) {
   Decision const& d = *u.decision;
-  return {u.optimizer.constants(d.updates), d.factor, d.learning_rate, d.updates, d.skip != 0};
+  // Asked for on a skip, too, where there may have been no update yet; optimizers count from 1.
+  return {u.optimizer.constants(d.updates > 0 ? d.updates : 1), d.factor, d.learning_rate,
+          d.updates, d.skip != 0};
 }
 
 /// Bytes an element, S states of size s, master of size m: sizeof(G) + m + S s read, m + S s +

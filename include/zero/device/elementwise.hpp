@@ -16,16 +16,15 @@ namespace zero {
 /// - add(s, to, from): to[i] += from[i] in float, rounded once
 /// - copy_in(s, to, host), copy_out(s, host, from): `to.size()` elements of any trivially copyable
 ///   type from or to host memory that outlives the work
-/// - add_squares(s, from, record, unit): record[0] += sum of from[i]^2, in double, in an order that
-///   depends only on from.size() and on nothing else; where the sum is not finite, record[1] = unit
-///   +
-///   1. from.size() is a multiple of 64.
+/// - add_squares(s, from, record, mark): record[0] += sum of from[i]^2, in double, in an order that
+///   depends only on from.size() and on nothing else; where the sum is not finite,
+///   record[1] = max(record[1], mark + 1). from.size() is a multiple of 64.
 /// @tparam D the device; @tparam P type of parameters; @tparam G type of gradients
 template <class D, class P, class G>
 concept HasElementwise = Device<D> &&
     requires(typename D::Stream& s, View<P, D> p, View<G, D> g, View<float, D> f,
              View<double, D> record, P* host_p, G* host_g, float* host, double* host_record,
-             Index unit) {
+             Index mark) {
   fill_zero(s, p);
   fill_zero(s, g);
   fill_zero(s, f);
@@ -42,8 +41,8 @@ concept HasElementwise = Device<D> &&
   copy_out(s, host_g, View<G const, D>(g));
   copy_out(s, host, View<float const, D>(f));
   copy_out(s, host_record, View<double const, D>(record));
-  add_squares(s, View<G const, D>(g), record, unit);
-  add_squares(s, View<float const, D>(f), record, unit);
+  add_squares(s, View<G const, D>(g), record, mark);
+  add_squares(s, View<float const, D>(f), record, mark);
 };
 
 /// A device that copies within its memory: copy(s, to, from) gives `to` the bits of `from`; sizes

@@ -150,15 +150,15 @@ double sum_of_squares(T const* x, Index n, WorkersOf const& workers = {}) {
 }  // namespace detail
 
 /// record[0] += the sum of from[i]^2, in double, in an order that depends on from.size() alone, a
-/// multiple of 64; record[1] = unit + 1 where that is not finite. On the stream.
+/// multiple of 64; record[1] = max(record[1], mark + 1) where that is not finite. On the stream.
 template <class T, RunsHostCode D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
-                 Index unit) {
-  stream.enqueue([from, record, unit, workers = workers_of(stream)] {
+                 Index mark) {
+  stream.enqueue([from, record, mark, workers = workers_of(stream)] {
     double* const out = D::resolve(record.address());
     double const sum = detail::sum_of_squares(D::resolve(from.address()), from.size(), workers);
     out[0] += sum;
-    if (!std::isfinite(sum)) out[1] = static_cast<double>(unit + 1);
+    if (!std::isfinite(sum)) out[1] = std::max(out[1], static_cast<double>(mark + 1));
   });
 }
 

@@ -19,7 +19,12 @@ namespace zero {
 class Initial {
  public:
   /// How values come about.
-  enum class Kind { constant, normal, uniform, function };
+  enum class Kind {
+    constant,  ///< one value
+    normal,    ///< of a mean and a standard deviation
+    uniform,   ///< between two ends
+    function   ///< what a function of the element's number returns
+  };
   /// A kind that is not a function, as a value that kernels can take.
   struct Formula {
     Kind kind = Kind::constant;  ///< any but function

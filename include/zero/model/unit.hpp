@@ -36,6 +36,12 @@ struct Tensor {
 struct Unit {
   std::string name;             ///< unique in the model
   std::vector<Tensor> tensors;  ///< in the order of their places
+
+  /// Some of its elements are trainable: it has a gradient.
+  bool trains() const {
+    return std::ranges::any_of(tensors,
+                               [](Tensor const& t) { return t.trainable && t.elements() > 0; });
+  }
 };
 
 /// A model, in the order of its units' numbers.

@@ -12,7 +12,10 @@
 namespace zero {
 
 /// Which pass a visit belongs to.
-enum class Phase { forward, backward };
+enum class Phase {
+  forward,  ///< parameters alone are at hand
+  backward  ///< parameters and gradients are
+};
 
 /// One use of a unit.
 struct Visit {
@@ -64,9 +67,7 @@ inline void validate(Schedule const& schedule, Units const& units) {
     if (v.phase == Phase::backward) reached[at(v.unit)] = 1;
   }
   for (std::size_t u = 0; u < units.size(); ++u) {
-    bool trains = false;
-    for (Tensor const& t : units[u].tensors) trains = trains || (t.trainable && t.elements() > 0);
-    if (trains && reached[u] == 0) {
+    if (units[u].trains() && reached[u] == 0) {
       throw InvalidArgument("schedule: unit '" + units[u].name +
                             "' is trainable but has no backward visit");
     }

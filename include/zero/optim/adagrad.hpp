@@ -23,7 +23,7 @@ struct Adagrad {
   LearningRate schedule{};  ///< multiplies lr
 
   static constexpr int num_states = 1;  ///< the sum of squares
-  struct Constants {};
+  struct Constants {};                  ///< what an update needs of its number alone: nothing
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
   void validate() const {
@@ -42,7 +42,8 @@ struct Adagrad {
   }
   /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index) const { return {}; }
-  /// The direction of one element, before the learning rate; moves its states, [num_states].
+  /// The direction of one element, before the learning rate, from its `weight` and `gradient`;
+  /// moves its `states`, [num_states]. `decay` is the tensor's multiplier.
   ZERO_HOST_DEVICE float direction(Constants, float weight, float gradient, float* states,
                                    float decay) const {
     float const g = gradient + product(weight_decay * decay, weight);

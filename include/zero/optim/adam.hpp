@@ -31,7 +31,9 @@ struct Adam {
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     return BiasCorrections::of(beta1, beta2, t);
   }
-  /// The direction of one element, before the learning rate; moves its states, [num_states].
+  /// The direction of one element in the update of the constants `c`, before the learning rate,
+  /// from its `weight` and `gradient`; moves its `states`, [num_states]. `decay` is the tensor's
+  /// multiplier.
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient + product(weight_decay * decay, weight),
@@ -39,7 +41,7 @@ struct Adam {
   }
 };
 
-/// On the host, with the widest instructions that the processor has.
+/// Elements [begin, end) of `u` on the host, with the widest instructions that the processor has.
 template <class G, class P>
 void update_range(ElementUpdate<Adam, G, P> const& u, Index begin, Index end) {
   update_adam_range<true>(u, begin, end, widest_instruction_set());

@@ -25,9 +25,13 @@
 namespace zero {
 
 /// What a kernel may use of a processor.
-enum class InstructionSet { plain, avx2, avx512 };
+enum class InstructionSet {
+  plain,  ///< what the compiler makes of the formula
+  avx2,   ///< 8 floats at once
+  avx512  ///< 16 floats at once
+};
 
-/// Whether this processor, and its system, can run it.
+/// Whether this processor, and its system, can run `set`.
 inline bool has(InstructionSet set) {
 #if ZERO_HOST_VECTORS
   if (set == InstructionSet::avx512) return __builtin_cpu_supports("avx512f") != 0;
@@ -320,9 +324,9 @@ inline constexpr bool in_vectors = std::is_same_v<T, float> || std::is_same_v<T,
 
 }  // namespace detail
 
-/// Updates elements [begin, end) of a segment, multiples of 64, with the instructions of `set`: the
-/// same bits with each. Types that are neither float nor bf16, 16-bit states and halved weights go
-/// element by element.
+/// Updates elements [begin, end) of a segment of `u`, multiples of 64, with the instructions of
+/// `set`: the same bits with each. Types that are neither float nor bf16, 16-bit states and halved
+/// weights go element by element.
 /// @tparam O AdamW, or an optimizer of its constants and rates; Within: decay is part of the
 /// gradient
 /// @throws InvalidArgument where the processor lacks the set, or a border is no multiple of 64

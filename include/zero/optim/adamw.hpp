@@ -19,7 +19,7 @@ struct BiasCorrections {
   float m_correction;  ///< 1 / (1 - beta1^t)
   float v_correction;  ///< 1 / (1 - beta2^t)
 
-  /// Of update t, from 1.
+  /// Of update t, from 1, where `beta1` and `beta2` are the moments' decays.
   ZERO_HOST_DEVICE static BiasCorrections of(float beta1, float beta2, Index t) {
     return {static_cast<float>(1.0 / (1.0 - integer_power(beta1, t))),
             static_cast<float>(1.0 / (1.0 - integer_power(beta2, t)))};
@@ -63,7 +63,9 @@ struct AdamW {
   ZERO_HOST_DEVICE Constants constants(Index t) const {
     return BiasCorrections::of(beta1, beta2, t);
   }
-  /// Moves the moments and returns what the rate multiplies; `decay` is the tensor's multiplier.
+  /// The direction of one element in the update of the constants `c`, before the learning rate,
+  /// from its `weight` and `gradient`; moves its `states`, [num_states]. `decay` is the tensor's
+  /// multiplier.
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient, states) +
@@ -71,7 +73,7 @@ struct AdamW {
   }
 };
 
-/// On the host, with the widest instructions that the processor has.
+/// Elements [begin, end) of `u` on the host, with the widest instructions that the processor has.
 template <class G, class P>
 void update_range(ElementUpdate<AdamW, G, P> const& u, Index begin, Index end) {
   update_adam_range<false>(u, begin, end, widest_instruction_set());

@@ -32,18 +32,21 @@ struct Decision {
       1;  ///< min(1, clip / (norm + 1e-6)), or 1 without clipping (as torch's clip_grad_norm_)
   float factor =
       1;  ///< what the update multiplies a summed gradient by: mean, loss scale and clip in one
-  float learning_rate = 0;  ///< of this update
-  float loss_scale = 1;     ///< what the next pass multiplies the gradient of its loss by
-  float used_scale = 1;     ///< what this step's did, and what is taken out of norm and factor
-  std::int32_t skip = 0;    ///< 1: a gradient was not finite, nothing is updated
+  /// Of this update; on a skipped step, of the last good one, or else of the first.
+  float learning_rate = 0;
+  float loss_scale = 1;   ///< what the next pass multiplies the gradient of its loss by
+  float used_scale = 1;   ///< what this step's did, and what is taken out of norm and factor
+  std::int32_t skip = 0;  ///< 1: a gradient was not finite, nothing is updated
   SkipCause cause = SkipCause::none;  ///< of a skipped step
   std::int32_t failed = 0;            ///< 1: training cannot go on, as check_finite says
   Index updates =
       0;  ///< good updates so far, this one included; the t of bias correction and schedule
   Index skipped = 0;  ///< skipped steps so far
-  /// On a skipped step, the unit in which it began: the last one in the model's order with a
-  /// gradient that is not finite, since backward comes there first and carries it to the units
-  /// before.
+  /// On a skipped step, the unit in which it began: of those with a gradient that is not finite the
+  /// one that backward is done with first, as the schedule says, since it carries what it meets to
+  /// the units after. A unit that is visited more than once has one gradient of all its visits,
+  /// which does not tell at which of them: backward_place() names those that come into question
+  /// beside this one. -1 where all are finite.
   Index bad_unit = -1;
   /// First rank whose loss was not finite; known where a loss scale was asked for,
   /// fixed or not, or is the precision's.
@@ -56,9 +59,20 @@ struct Decision {
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
 };
 
-/// What one rank contributes: doubles [sum of squares of its slices, last bad unit + 1 or 0, hash
-/// of the collectives it issued, 0 or what is not finite where its loss is not].
+/// What one rank contributes: doubles [sum of squares of its slices, largest mark of a unit whose
+/// gradient is not finite + 1 or 0, hash of the collectives it issued, 0 or what is not finite
+/// where its loss is not].
 inline constexpr Index norm_record_doubles = 4;
+
+/// Units, and visits of a schedule, that a mark tells apart.
+inline constexpr Index unit_mark_range = Index{1} << 26;
+/// The number by which a unit stands in a record: larger where backward is done with it earlier.
+/// Exact in a double.
+/// @param unit number of it
+/// @param left visits of the schedule from its last backward visit on, that one included
+ZERO_HOST_DEVICE constexpr Index unit_mark(Index unit, Index left) {
+  return left * unit_mark_range + unit;
+}
 
 /// What a decision depends on beside the records.
 struct DecisionInputs {
@@ -97,17 +111,18 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
                              LearningRate const& learning_rate) {
   if (decision.failed != 0) return;
   double sum = 0;
-  decision.bad_unit = -1;
+  Index mark = -1;
   decision.bad_loss_rank = -1;
   decision.diverged_rank = -1;
   for (Index r = 0; r < inputs.ranks; ++r) {
     double const* const record = records + r * norm_record_doubles;
     sum += record[0];
     Index const bad = static_cast<Index>(record[1]) - 1;
-    if (bad > decision.bad_unit) decision.bad_unit = bad;
+    if (bad > mark) mark = bad;
     if (decision.bad_loss_rank < 0 && !std::isfinite(record[3])) decision.bad_loss_rank = r;
     if (decision.diverged_rank < 0 && record[2] != records[2]) decision.diverged_rank = r;
   }
+  decision.bad_unit = mark < 0 ? -1 : mark % unit_mark_range;
   decision.used_scale = decision.loss_scale;
   double const mean = 1.0 / (inputs.contributions * static_cast<double>(decision.used_scale));
   decision.norm = std::sqrt(sum) * mean;
@@ -125,12 +140,17 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
   } else {
     ++decision.updates;
   }
-  decision.learning_rate = learning_rate(decision.updates);
+  // Before the first good step there is no update to ask for: the rate is that of the first.
+  decision.learning_rate = learning_rate(decision.updates > 0 ? decision.updates : 1);
   detail::move_loss_scale(decision, inputs.loss_scale);
 }
 
 /// record = [0, 0, hash, 0], before the squares are added. The hash is kept to 53 bits, exact in a
-/// double.
+/// double. Communication: none; ranks gather the records afterwards. Ordering: on the stream,
+/// before whatever adds to the record.
+/// @param stream of the device whose memory the record is in
+/// @param record [norm_record_doubles]
+/// @param hash of the collectives that this rank has issued, and of its extra visits
 template <RunsHostCode D>
 void start_record(typename D::Stream& stream, View<double, D> record, std::uint64_t hash) {
   stream.enqueue([record, hash] {
@@ -143,7 +163,11 @@ void start_record(typename D::Stream& stream, View<double, D> record, std::uint6
 }
 
 /// Where from[0] is not finite, to[0] becomes NaN; else it stays. One of the two is double, the
-/// other double or the gradients' type.
+/// other double or the gradients' type. Communication: none; what is marked is gathered or summed
+/// with others' afterwards, and NaN stays NaN in a sum. Ordering: on the stream.
+/// @param stream of the device whose memory both are in
+/// @param from [1], a loss or what ranks have summed
+/// @param to [1], a record's fourth double or what ranks will sum
 template <class From, class To, RunsHostCode D>
 void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<To, D> to) {
   using Wide = std::conditional_t<std::same_as<From, double>, double, float>;
@@ -153,7 +177,13 @@ void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<
   });
 }
 
-/// Enqueues decide() on the records of inputs.ranks ranks.
+/// Enqueues decide() on the records of inputs.ranks ranks. Communication: none. Ordering: on the
+/// stream, after the records of all ranks are there; nothing waits.
+/// @param stream of the device whose memory both are in
+/// @param records [inputs.ranks, norm_record_doubles], in rank order
+/// @param decision [1], of the step before; replaced
+/// @param inputs what else it depends on
+/// @param learning_rate (Index update, from 1) -> float, copied
 template <class LearningRate, RunsHostCode D>
 void decide(typename D::Stream& stream, View<double const, D> records, View<Decision, D> decision,
             DecisionInputs inputs, LearningRate learning_rate) {

@@ -16,7 +16,7 @@ namespace zero {
 enum class LambCorrection {
   moments,  ///< m / (1 - beta1^t) and v / (1 - beta2^t) in the direction, as the paper
   rate,     ///< moments as they are, rate times sqrt(1 - beta2^t) / (1 - beta1^t), as DeepSpeed
-  none
+  none      ///< not at all: moments and rate as they are
 };
 
 /// m, v as AdamW; u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay w;
@@ -24,7 +24,7 @@ enum class LambCorrection {
 /// 0. Norms are L2 norms of a whole tensor, whatever ranks its elements lie on; the clamp and its
 /// bounds are DeepSpeed's.
 /// Communication: where the optimizer is sharded, one all_gather of 2 doubles a trained tensor and
-/// rank an update; see step/tensor_norms.hpp.
+/// rank an update; see step/update.hpp.
 struct Lamb {
   float lr = 1e-3f;         ///< largest learning rate
   float beta1 = 0.9f;       ///< decay of the first moment
@@ -62,7 +62,9 @@ struct Lamb {
     if (correction != LambCorrection::moments) return {1, 1};
     return BiasCorrections::of(beta1, beta2, t);
   }
-  /// The direction of one element, before the learning rate; moves its states, [num_states].
+  /// The direction of one element in the update of the constants `c`, before the learning rate,
+  /// from its `weight` and `gradient`; moves its `states`, [num_states]. `decay` is the tensor's
+  /// multiplier.
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     return adam_direction(beta1, beta2, eps, c, gradient, states) +
@@ -75,8 +77,8 @@ struct Lamb {
         .add(std::uint64_t{std::bit_cast<std::uint32_t>(max_coeff)})
         .value();
   }
-  /// By what a tensor's rate is scaled: |w| / |direction| between the coefficients, 1 where either
-  /// is 0.
+  /// By what a tensor's rate is scaled: weight_norm / direction_norm, which are L2 norms of the
+  /// whole tensor, between the coefficients; 1 where either is 0.
   ZERO_HOST_DEVICE float trust_ratio(double weight_norm, double direction_norm) const {
     if (weight_norm == 0 || direction_norm == 0) return 1;
     float const ratio = static_cast<float>(weight_norm / direction_norm);
@@ -84,7 +86,7 @@ struct Lamb {
   }
 };
 
-/// On the host, with the widest instructions that the processor has.
+/// Elements [begin, end) of `u` on the host, with the widest instructions that the processor has.
 template <class G, class P>
 void update_range(ElementUpdate<Lamb, G, P> const& u, Index begin, Index end) {
   update_adam_range<false>(u, begin, end, widest_instruction_set());

@@ -56,9 +56,8 @@ class LearningRate {
     return r;
   }
 
-  /// transformers' get_polynomial_decay_schedule_with_warmup: c / warmup below warmup, else end +
-  /// (1
-  /// - end) (1 - (c - warmup) / (total - warmup))^power up to total, then end.
+  /// transformers' get_polynomial_decay_schedule_with_warmup: c / warmup below warmup, then up to
+  /// total end + (1 - end) (1 - (c - warmup) / (total - warmup))^power, then end.
   /// @param end lr_end / lr; transformers' default is 1e-7 / lr
   /// @param warmup, total updates
   /// @param power of the fall
@@ -73,13 +72,13 @@ class LearningRate {
     return r;
   }
 
-  /// DeepSpeed's WarmupLR: the warm-up, then 1. Its first two updates stand at `start`. start =
+  /// DeepSpeed's WarmupLR: `warmup`, then 1. Its first two updates stand at `start`. start =
   /// warmup_min_lr / warmup_max_lr, and lr = warmup_max_lr.
   static LearningRate warmup(Warmup const& warmup) {
     return risen(Kind::warmup, "warmup", warmup, 0);
   }
 
-  /// DeepSpeed's WarmupDecayLR: the warm-up of i = c - 1, then back to `start` along (total - i) /
+  /// DeepSpeed's WarmupDecayLR: `warmup` of i = c - 1, then back to `start` along (total - i) /
   /// (total - W), reached at update total + 2. A total within the warm-up falls at its end.
   static LearningRate warmup_decay(Warmup const& warmup, Index total) {
     return risen(Kind::warmup_decay, "warmup_decay", warmup, total);
@@ -117,8 +116,8 @@ class LearningRate {
     return r;
   }
 
-  /// DeepSpeed's LRRangeTest: 1 + rate x c / updates, the quotient rounded down on a staircase. lr
-  /// = lr_range_test_min_lr.
+  /// DeepSpeed's LRRangeTest of `test`: 1 + rate x c / updates, the quotient rounded down on a
+  /// staircase. lr = lr_range_test_min_lr.
   static LearningRate range_test(RangeTest const& test) {
     require_argument(test.updates >= 1 && test.updates <= max_count,
                      "LearningRate::range_test: updates", test.updates, "1 update to 2^53");

@@ -20,7 +20,7 @@ struct Lion {
   LearningRate schedule{};  ///< multiplies lr
 
   static constexpr int num_states = 1;  ///< the momentum
-  struct Constants {};
+  struct Constants {};                  ///< what an update needs of its number alone: nothing
 
   /// @throws InvalidArgument naming the setting, what was found and what was expected
   void validate() const {
@@ -34,7 +34,8 @@ struct Lion {
   ZERO_HOST_DEVICE float learning_rate(Index t) const { return schedule.rate(lr, t); }
   /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index) const { return {}; }
-  /// The direction of one element, before the learning rate; moves its states, [num_states].
+  /// The direction of one element, before the learning rate, from its `weight` and `gradient`;
+  /// moves its `states`, [num_states]. `decay` is the tensor's multiplier.
   ZERO_HOST_DEVICE float direction(Constants, float weight, float gradient, float* states,
                                    float decay) const {
     float const c = product(beta1, states[0]) + product(1.0f - beta1, gradient);

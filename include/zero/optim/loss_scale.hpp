@@ -15,15 +15,15 @@ struct LossScaleState {
   Index last_overflow = -1;  ///< the number of the last one that overflowed, from 0
   Index hysteresis = 1;      ///< overflows left, the halving one included
 
-  /// Before the first step.
+  /// Before the first step of a run whose scale is `option`.
   ZERO_HOST_DEVICE static LossScaleState first(LossScale const& option) {
     return {0, -1, option.settings().hysteresis};
   }
 
-  /// Moves `scale` after a step: an overflow takes one from the hysteresis and, where it was the
-  /// last one, halves the scale, down to the minimum; a good step doubles it whenever the good
-  /// steps since the one after the last overflow are a multiple of the window, so the first growth
-  /// takes window + 1 of them.
+  /// Moves `scale` after a step, as `option` says: an overflow takes one from the hysteresis and,
+  /// where it was the last one, halves the scale, down to the minimum; a good step doubles it
+  /// whenever the good steps since the one after the last overflow are a multiple of the window, so
+  /// the first growth takes window + 1 of them.
   /// @return false where an overflow came at the minimum: nothing is left to lower
   ZERO_HOST_DEVICE bool advance(float& scale, LossScale const& option, bool overflow) {
     if (!option.moves()) return true;

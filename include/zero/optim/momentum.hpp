@@ -75,7 +75,7 @@ requires requires(O o) { o.beta1 = 0.5f; }
 struct CycledMomentum : O {
   Momentum momentum;  ///< what beta1 follows
 
-  /// From an optimizer and what its beta1 follows.
+  /// From an optimizer, whose beta1 follows `cycle`.
   CycledMomentum(O optimizer, Momentum cycle) : O(optimizer), momentum(cycle) {}
 
   /// The optimizer with the beta1 of one update, and its own constants.
@@ -103,14 +103,15 @@ struct CycledMomentum : O {
     O const moved = at_update(t);
     return {moved, moved.constants(t)};
   }
-  /// As the optimizer's, with the update's beta1.
+  /// The optimizer's direction with the beta1 of the constants `c`, from one element's `weight` and
+  /// `gradient`; moves its `states`, [num_states]. `decay` is the tensor's multiplier.
   ZERO_HOST_DEVICE float direction(Constants const& c, float weight, float gradient, float* states,
                                    float decay) const {
     return c.optimizer.direction(c.constants, weight, gradient, states, decay);
   }
 };
 
-/// The optimizer's own, with its vectors where it has some.
+/// Elements [begin, end) of `u` by the optimizer's own, with its vectors where it has some.
 template <class G, class P, class O>
 void update_range(ElementUpdate<CycledMomentum<O>, G, P> const& u, Index begin, Index end) {
   ElementUpdate<O, G, P> const part{u.constants.optimizer,

@@ -10,15 +10,16 @@ namespace zero {
 
 /// Does nothing unless the decision has `failed`.
 /// @param step that was decided
-/// @param unit_name (Index unit) -> its name; called where the decision has failed
+/// @param place_of (Index unit) -> the words for where backward met it, as backward_place() has
+///   them; called where the decision has failed
 /// @throws NotFinite, the same on every rank: the step, the scale, the unit in which backward first
 ///   met what is not finite; or the rank whose loss was not finite
 /// @param d of the last step
-template <class UnitName>
-void check_finite(Decision const& d, Index step, UnitName const& unit_name) {
+template <class PlaceOf>
+void check_finite(Decision const& d, Index step, PlaceOf const& place_of) {
   if (d.failed == 0) return;
   auto const number = [](float x) { return detail::argument_text(static_cast<double>(x)); };
-  std::string const place = "unit '" + std::string(unit_name(d.bad_unit)) + "'";
+  std::string const place = place_of(d.bad_unit);
   std::string const counted =
       std::to_string(d.skipped) + " steps skipped, " + std::to_string(d.updates) + " made";
   if (d.cause == SkipCause::loss) {

@@ -37,7 +37,7 @@ struct OneCycle {
     }
     return way / whole;
   }
-  /// By how many times `decay_updates` the cycle is over; 0 in it.
+  /// By how many times `decay_updates` the cycle is over after so many `calls`; 0 in it.
   ZERO_HOST_DEVICE double decays(Index calls) const {
     if (decay_updates == 0 || calls <= length()) return 0;
     return static_cast<double>(calls - length()) / static_cast<double>(decay_updates);

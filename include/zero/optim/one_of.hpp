@@ -78,7 +78,7 @@ requires(sizeof...(O) > 0 && (!HasTrustRatio<O> && ...)) class OneOf {
                 "OneOf: the optimizers must keep the same number of states an element");
   using Constants = detail::Each<detail::ConstantsOf<O>...>;  ///< of one update
 
-  /// What it is from now on.
+  /// It is `chosen` from now on.
   template <class Chosen>
   requires(std::same_as<Chosen, O> || ...) OneOf(Chosen const& chosen)
       : chosen_(detail::place_of<Chosen, O...>()) {
@@ -117,7 +117,9 @@ requires(sizeof...(O) > 0 && (!HasTrustRatio<O> && ...)) class OneOf {
     detail::with_values(chosen_, all_, made, [t](auto const& o, auto& c) { c = o.constants(t); });
     return made;
   }
-  /// The direction of one element; moves its states, [num_states].
+  /// The direction of one element in the update of these constants, before the learning rate, from
+  /// its `weight` and `gradient`; moves its `states`, [num_states]. `decay` is the tensor's
+  /// multiplier.
   ZERO_HOST_DEVICE float direction(Constants const& constants, float weight, float gradient,
                                    float* states, float decay) const {
     return visit(constants, [&](auto const& o, auto const& c) {
@@ -130,13 +132,13 @@ requires(sizeof...(O) > 0 && (!HasTrustRatio<O> && ...)) class OneOf {
   detail::Each<O...> all_{};
 };
 
-/// The chosen one's own.
+/// That of the one which `optimizer` was made from.
 template <class... O>
 std::uint64_t hash(OneOf<O...> const& optimizer) {
   return optimizer.visit([](auto const& chosen) { return hash(chosen); });
 }
 
-/// The chosen one's own, with its vectors where it has some.
+/// Elements [begin, end) of `u` by the chosen one's own, with its vectors where it has some.
 template <class G, class P, class... O>
 void update_range(ElementUpdate<OneOf<O...>, G, P> const& u, Index begin, Index end) {
   u.optimizer.visit(u.constants, [&]<class Chosen>(Chosen const& chosen, auto const& constants) {

@@ -226,8 +226,8 @@ void update_elements(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
 
 }  // namespace detail
 
-/// Updates elements [begin, end) of one segment, multiples of 64 elements. An optimizer may bring
-/// its own beside its type, of the same bits.
+/// Updates elements [begin, end) of one segment of `u`, multiples of 64 elements. An optimizer may
+/// bring its own beside its type, of the same bits.
 template <class O, class G, class P>
 void update_range(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
   detail::update_elements(u, begin, end);

@@ -45,7 +45,9 @@ struct Sgd {
   ZERO_HOST_DEVICE float learning_rate(Index t) const { return schedule.rate(lr, t); }
   /// What update t, from 1, needs of its number alone.
   ZERO_HOST_DEVICE Constants constants(Index t) const { return {t <= 1}; }
-  /// The direction of one element, before the learning rate; moves its states, [num_states].
+  /// The direction of one element in the update of the constants `c`, before the learning rate,
+  /// from its `weight` and `gradient`; moves its `states`, [num_states]. `decay` is the tensor's
+  /// multiplier.
   ZERO_HOST_DEVICE float direction(Constants c, float weight, float gradient, float* states,
                                    float decay) const {
     float const g = gradient + product(weight_decay * decay, weight);

@@ -13,7 +13,10 @@
 namespace zero {
 
 /// How a warm-up rises (DeepSpeed's warmup_type).
-enum class Ramp { logarithmic, linear };
+enum class Ramp {
+  logarithmic,  ///< log(i + 1) / log(W): steep first, then flat
+  linear        ///< i / W
+};
 
 /// A rise from `start` to the optimizer's rate.
 struct Warmup {

@@ -8,7 +8,12 @@
 namespace zero {
 
 /// The questions that policies answer; a trainer takes at most one policy of each kind.
-enum class PolicyKind { sharding, precision, state, checking };
+enum class PolicyKind {
+  sharding,   ///< who keeps what, and where
+  precision,  ///< types of parameters, gradients and master weights
+  state,      ///< type of the optimizer's numbers
+  checking    ///< whether gradients are looked at
+};
 
 /// An empty type with constexpr facts, and `kind`, the question it answers.
 template <class P>

@@ -14,9 +14,11 @@ namespace zero {
 /// How a loss scale moves; the defaults are DeepSpeed's of the section fp16.
 struct DynamicLossScale {
   int initial_power = 16;  ///< the first scale is 2 to this, -24 to 100
-  Index window = 1000;     ///< good steps after which it doubles (loss_scale_window)
-  Index hysteresis = 2;    ///< overflows, the halving one included, until it halves, at least 1
-  float minimum = 1;       ///< the scale at which an overflow is an error (min_loss_scale)
+  /// Good steps between two growths (loss_scale_window). As in DeepSpeed the first one since the
+  /// start, or since an overflow, takes one more.
+  Index window = 1000;
+  Index hysteresis = 2;  ///< overflows, the halving one included, until it halves, at least 1
+  float minimum = 1;     ///< the scale at which an overflow is an error (min_loss_scale)
   bool consecutive_hysteresis = false;  ///< each good step gives the overflows back, not growth
   /// Steps in a row that were skipped while the loss of a rank was not finite, after which that is
   /// an error; 0: any number. Such steps say nothing of the scale and do not lower it.
@@ -32,7 +34,7 @@ class LossScale {
 
   constexpr LossScale() = default;
 
-  /// Moves with overflows and good steps: docs/loss_scale.md.
+  /// Moves with overflows and good steps as `d` says: docs/loss_scale.md.
   /// @throws InvalidArgument naming the member, what was found and what was expected
   static LossScale dynamic(DynamicLossScale const& d = {}) {
     require_argument(d.initial_power >= -24 && d.initial_power <= 100,

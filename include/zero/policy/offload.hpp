@@ -21,7 +21,8 @@ enum class MemoryLock {
 
 class Transfers;  // tier/transfers.hpp
 
-/// Run-time options of the tiers OnHost and OnNvme; the same on every rank.
+/// Run-time options of the tiers OnHost and OnNvme. What hash() adds is the same on every rank and
+/// compared before step 1; folder, locks, limits and requests are each rank's own.
 struct OffloadOptions {
   std::string nvme_path{};                   ///< OnNvme: a folder of this machine, which exists
   Index tile_elements = Index{1} << 24;      ///< that are fetched, updated and written back at once
@@ -34,7 +35,7 @@ struct OffloadOptions {
   int io_threads = 4;                      ///< requests under way at once
   std::shared_ptr<Transfers> transfers{};  ///< what makes them; null: threads
 
-  /// Equal where all are, but for the folder.
+  /// Of tile_elements, ratio, buffer_count and max_in_cpu_elements, which ranks compare.
   std::uint64_t hash() const {
     return Hash()
         .add(tile_elements)

@@ -10,7 +10,11 @@
 namespace zero {
 
 /// The memories in which state may lie.
-enum class Tier { device, host, nvme };
+enum class Tier {
+  device,  ///< memory that kernels work in
+  host,    ///< memory of the host, beside the device's
+  nvme     ///< files
+};
 
 /// State stays in the device's memory.
 struct OnDevice {

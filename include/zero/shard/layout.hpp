@@ -104,8 +104,7 @@ class Layout {
     return t.begin + (t.trainable ? 0 : units_[at(u)].trainable);
   }
 
-  /// Calls f(PlacedTensor, Piece) for each stretch of a tensor in elements [begin, begin + count)
-  /// of a part.
+  /// Calls f(PlacedTensor, Piece) for each stretch of a tensor in [begin, begin + count) of a part.
   template <class F>
   void pieces(int u, bool trainable, Index begin, Index count, F f) const {
     std::vector<PlacedTensor> const& tensors = units_[at(u)].tensors;

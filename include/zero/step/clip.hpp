@@ -11,10 +11,10 @@
 namespace zero {
 
 /// Communication: with UncheckedGradients none, and no order after reductions either. Else: where
-/// the optimizer is sharded, one all_gather of 4 doubles a rank; else, where
-/// there is a loss scale, one all_reduce of a gradient element a rank: whether its loss is finite.
-/// Ordering: on the compute stream, after all reductions. The host waits for nothing; on a device
-/// that runs host code the work throws NotFinite where the decision has failed.
+/// the optimizer is sharded, one all_gather of 4 doubles a rank; else, where there is a loss scale,
+/// one all_reduce of a gradient element a rank: whether its loss is finite. Ordering: on the
+/// compute stream, after all reductions. The host waits for nothing; on a device that runs host
+/// code the work throws NotFinite where the decision has failed.
 /// @tparam X a Context
 template <class X>
 class Clip {
@@ -70,7 +70,7 @@ class Clip {
     if constexpr (below) context_.tiers.decided(stream, decision.view());
     if constexpr (RunsHostCode<D>) {
       stream.enqueue([d = decision.view(0, 1), x = &context_, step = context_.step] {
-        check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->unit_name(u); });
+        check_finite(*D::resolve(d.address()), step, [x](Index u) { return x->place(u); });
       });
     }
     context_.issued.fill({});
@@ -91,8 +91,9 @@ class Clip {
   void add_unit(Gradients<X>& gradients, Index rank, int u, View<double, D> record) {
     Index const n = context_.layout.slice(u);
     if (n == 0) return;
-    gradients.with_sums(u, context_.layout.slice_begin(u, rank), n,
-                        [&](auto sums) { add_squares(context_.compute, sums, record, Index{u}); });
+    gradients.with_sums(u, context_.layout.slice_begin(u, rank), n, [&](auto sums) {
+      add_squares(context_.compute, sums, record, context_.mark(u));
+    });
   }
   /// Units whose state stays on the device, each in a record of its own: their sums are added below
   /// the device, in the order of all units.

@@ -11,6 +11,7 @@
 #include <zero/device/flatten.hpp>
 #include <zero/device/range.hpp>
 #include <zero/device/replay.hpp>
+#include <zero/model/backward_place.hpp>
 #include <zero/model/model.hpp>
 #include <zero/optim/optimizer_hash.hpp>
 #include <zero/step/exchange.hpp>
@@ -144,8 +145,10 @@ class Context : Requirements<C, P> {
   Device& device() const { return communicator.device(); }  ///< of this rank
   int rank() const { return communicator.rank(); }          ///< of this process or thread
   int world() const { return communicator.size(); }         ///< ranks
-  /// As described.
-  std::string_view unit_name(Index u) const { return layout[static_cast<int>(u)].name; }
+  /// Of unit u in norm records.
+  Index mark(int u) const { return unit_mark(u, timeline.visits() - timeline.last_backward(u)); }
+  /// Where backward met first what is not finite in unit u's gradient, Decision::bad_unit.
+  std::string place(Index u) const { return backward_place(timeline.schedule(), units, u); }
 
   /// The tables' slots.
   Slot<Device>& decision() { return tables[0]; }
@@ -190,15 +193,14 @@ class Context : Requirements<C, P> {
                                "schedule, than rank 0 before step " +
                                std::to_string(step) + " was decided");
     }
-    check_finite(d, d.updates + d.skipped, [this](Index u) { return unit_name(u); });
+    check_finite(d, d.updates + d.skipped, [this](Index u) { return place(u); });
   }
 
   /// Every rank's words, in rank order; waits. Uses the stage's own collectives.
   /// @param words fewer than max_exchanged_words, the same count on every rank
   /// @param what names the exchange in errors; outlives the call
-  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks have
-  /// made
-  ///   different visits outside the schedule
+  /// @throws InvalidArgument for more words; CommunicationError, on every rank, when ranks
+  ///   have made different visits outside the schedule
   std::vector<std::uint64_t> exchange(std::span<std::uint64_t const> words, std::string_view what) {
     if (shares.alone()) return {words.begin(), words.end()};
     C ranks = communicator.channel(0);

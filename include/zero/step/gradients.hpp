@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The gradients of a sharded model: what a step leaves to this rank, and the reduction that brings
-// it there.
+// The gradients of a sharded model: what a step leaves to this rank, and what brings it there.
 
 #include <zero/step/reduce.hpp>
 

@@ -209,8 +209,7 @@ class GradientLease {
     return elements() > 0 && own_ == nullptr ? claim_.view(0, elements()) : View<Gradient, D>();
   }
   View<Gradient, D> flat() const&& = delete;
-  /// This is the first visit in this micro-batch: a model that asked to overwrite assigns, else it
-  /// adds.
+  /// The first visit in this micro-batch: a model that asked to overwrite assigns, else it adds.
   bool first() const { return first_; }
 
  private:

@@ -91,8 +91,7 @@ struct MemoryPlan {
   }
 };
 
-/// The plan of one rank, from descriptions alone: needs no device and no communicator, allocates no
-/// model memory.
+/// The plan of one rank, from descriptions alone: no device, no communicator, no allocation.
 /// @param units, schedule of the model
 /// @param world ranks
 /// @param facts, options of the trainer

@@ -11,8 +11,7 @@
 
 namespace zero {
 
-/// A pass over one micro-batch: made, handed to the model, ended. Not movable; its leases end
-/// before it.
+/// A pass over one micro-batch: made, handed to the model, ended. Not movable; leases end first.
 /// - A model whose visits are a subsequence of the schedule leaves visits out: those are performed
 ///   empty, that is, gathers are made and zero gradients reduced. A forward visit never leaves out
 ///   a backward one.
@@ -61,9 +60,8 @@ class Pass {
 
   /// The same for a model whose gradients lie in buffers of its own, which are brought into the
   /// unit's place, and cast, when the gradient lease ends; the first visit's replace what is there.
-  /// @param own one View a tensor of the unit, of any scalar type, empty where the tensor is
-  /// frozen;
-  ///   range and buffers live until the lease ends
+  /// @param own one View a tensor of the unit, of any scalar type, empty where the
+  ///   tensor is frozen; range and buffers live until the lease ends
   /// @throws InvalidArgument naming the tensor, when a view has another size
   /// @param unit of the model
   template <OwnGradients<Device> Own>

@@ -231,7 +231,7 @@ class Reduce {
   void bring_down(int u, Slot<D>& slot, bool adds) {
     if constexpr (S::optimizer_tier != Tier::device) {
       if (context_.shares.offloads(u) && (last_ || !context_.shares.boundary()))
-        context_.tiers.receive(u, slot, own_begin(u), adds, last_);
+        context_.tiers.receive(u, context_.mark(u), slot, own_begin(u), adds, last_);
     }
   }
 

@@ -127,9 +127,8 @@ class Trainer {
     return sum / static_cast<double>(context_.world());
   }
   /// What the last step decided: norm, clip factor, skip, counts; waits.
-  /// @throws CommunicationError when the ranks' records show that they did not do the same;
-  /// NotFinite,
-  ///   as check_finite, when training cannot go on
+  /// @throws CommunicationError when the ranks' records show that they did not do the
+  ///   same; NotFinite, as check_finite, when training cannot go on
   Decision decision() {
     Decision d;
     context_.guarded([&] {

@@ -10,6 +10,7 @@
 #include <zero/tier/thread_transfers.hpp>
 #include <zero/tier/tier_plan.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -72,7 +73,11 @@ class Tiers {
   Ledger& files() { return files_; }              ///< of bytes in files
   TierPlan const& plan() const { return plan_; }  ///< of all below the device
   /// Streams that look at whether updates are stopped.
-  enum class Reader { up, state_file, parameter_file };
+  enum class Reader {
+    up,             ///< what brings tiles up
+    state_file,     ///< transfers of optimizer state
+    parameter_file  ///< transfers of parameters
+  };
   /// Says it to one of them. Each claims a slot of its own, so that none waits for another.
   StopFlag<D> stop(Reader reader) { return {&tables_[flags_of(reader)], raised_}; }
   /// Where and how files are made.
@@ -101,11 +106,11 @@ class Tiers {
   void unwatch(Stream& stream) noexcept { std::erase(watched_, &stream); }
 
   /// A unit's reduced gradients come down from what a reduction left.
-  /// @param u the unit
+  /// @param u the unit @param mark of it, unit_mark()
   /// @param from,begin where they are: elements [begin, begin + owned)
   /// @param adds to what came before in this step; else they are what there is
   /// @param last nothing more is expected: their squares are summed, where gradients are checked
-  void receive(int u, Slot<D>& from, Index begin, bool adds, bool last) {
+  void receive(int u, Index mark, Slot<D>& from, Index begin, bool adds, bool last) {
     Index const n = shares_.owned(u);
     if (n == 0) return;
     if (!adds && !shares_.accumulates()) {
@@ -120,7 +125,7 @@ class Tiers {
     auto records = tables_[3].template on<double>(host);
     auto const record = records.view(u * width, width);
     fill_zero(host, record);
-    with_sums(u, 0, n, [&](auto of_unit) { add_squares(host, of_unit, record, Index{u}); });
+    with_sums(u, 0, n, [&](auto of_unit) { add_squares(host, of_unit, record, mark); });
   }
   /// Calls f(View) with sums [begin, begin + count) of a unit's owned elements, claimed on `host`;
   /// elements are float where micro-batches are accumulated, else Gradient.
@@ -153,7 +158,7 @@ class Tiers {
           bool const above = shares_.mixes() && !shares_.offloads(u);
           double const* const row = (above ? device : from) + u * norm_record_doubles;
           to[0] += row[0];
-          if (row[1] != 0) to[1] = row[1];
+          to[1] = std::max(to[1], row[1]);
         }
       });
     }
