@@ -168,7 +168,9 @@ inline std::vector<Flag> const& all_flags() {
        [](S& s, std::string const& text) {
          s.learning_rate = detail::number<double>("--lr", text, 0, 1000, "a number from 0 to 1000");
        }},
-      choice<Scheduler>("--scheduler", "course of the learning rate; linear if not given",
+      choice<Scheduler>("--scheduler",
+                        "course of the learning rate; linear if not given. one-cycle leaves the "
+                        "momentum alone, which DeepSpeed's OneCycle cycles unless told not to",
                         {{"constant", Scheduler::constant},
                          {"constant-with-warmup", Scheduler::constant_with_warmup},
                          {"linear", Scheduler::linear},

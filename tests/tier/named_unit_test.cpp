@@ -30,7 +30,7 @@ struct Permuted {
         auto const [w, g] = pass.backward(u);
         for (float& x : g[0].span()) x += 1;
         for (int b : bad) {
-          if (b == u) g[0].span()[g[0].size() - 1] = std::numeric_limits<float>::infinity();
+          if (b == u) g[0].span().back() = std::numeric_limits<float>::infinity();
         }
       }
     }
