@@ -237,9 +237,9 @@ int run(std::span<char const* const> arguments) {
   }
   // Every process tries this machine's files, and the first one of each machine speaks of them.
   bool const speaks_here = speaks || place->local_rank.value_or(0) == 0;
-  bool const with_metrics = speaks || place->local_size == place->size;
+  bool const beside_first = speaks || place->local_size == place->size;
   try {
-    check_paths(settings, place ? place->rank : 0, with_metrics);
+    check_paths(settings, place ? place->rank : 0, beside_first);
     corpus = load_corpus(settings);
     Batches(corpus.training(), corpus.validation(), batch_shape(settings, 0), settings.seed);
     if (speaks && !settings.metrics.empty()) metrics.emplace(settings.metrics);

@@ -148,9 +148,9 @@ inline void require_folder_for_state(std::string const& folder, int rank) {
 
 /// Tries what the settings name, and leaves nothing there.
 /// @param rank of this process
-/// @param with_metrics whether rank 0, which writes them, is on this machine
+/// @param beside_first whether rank 0, which alone writes metrics and models, is on this machine
 /// @throws WrongFlag naming the flag, the path, and what is wrong there
-inline void check_paths(Settings const& s, int rank, bool with_metrics) {
+inline void check_paths(Settings const& s, int rank, bool beside_first) {
   detail::require_beginning(s);
   if (s.has_files()) {
     auto const& o = s.configured ? s.configured->options.offload : s.offload;
@@ -159,9 +159,11 @@ inline void check_paths(Settings const& s, int rank, bool with_metrics) {
   detail::NamedPath const save{"--save", s.save};
   if (!s.save.empty() && detail::holds(save, "manifest.json"))
     save.refuse("it is a checkpoint itself, and holds no others");
-  if (!s.save.empty()) detail::require_folder_to_write(save);
-  if (!s.write_model.empty()) detail::require_folder_to_write({"--export", s.write_model});
-  if (!s.metrics.empty() && with_metrics) detail::require_file_to_write({"--metrics", s.metrics});
+  if (!s.save.empty() && (beside_first || !s.save_only_model))
+    detail::require_folder_to_write(save);
+  if (!s.write_model.empty() && beside_first)
+    detail::require_folder_to_write({"--export", s.write_model});
+  if (!s.metrics.empty() && beside_first) detail::require_file_to_write({"--metrics", s.metrics});
 }
 
 }  // namespace gpt2

@@ -62,7 +62,8 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--import", "/nowhere", "it has neither model.safetensors nor"},
       {"--offload-optimizer nvme --nvme-path", "/nowhere", "is not there", false},
       {"--offload-optimizer nvme --nvme-path", text, "is no folder", false},
-      {"--offload-optimizer nvme --nvme-path", "/proc", "cannot make", false},
+      {"--offload-optimizer nvme --nvme-path", "/proc",
+       ::geteuid() == 0 ? "cannot make" : "cannot be written to", false},
       {"--metrics", "/nowhere/rows.csv", "there is no folder '/nowhere'", false},
       {"--metrics", "/proc/rows.csv", "nothing can be written in '/proc'", false},
       {"--metrics", here + "/folder.csv", "it is a folder", false}};
@@ -116,6 +117,16 @@ TEST_CASE("a path that ranks of one machine share is refused by each, in one sen
       CHECK(lines(r.err).size() == (rank == "0" ? 1 : 0));
     }
   }
+  // On another machine nobody writes metrics or models, and who is first there speaks of its files.
+  Result const other =
+      run(folder, "--text /nowhere/text --metrics /nowhere/rows.csv --export /proc/model",
+          "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_RANK=1 "
+          "OMPI_COMM_WORLD_LOCAL_RANK=0");
+  CHECK(other.status == 2);
+#if ZERO_GPT2_MPI && ZERO_GPT2_CHECKPOINTS  // others are refused before any path is tried
+  CHECK(lines(other.err).size() == 1);
+  CHECK(other.err.find("/nowhere/text") != std::string::npos);
+#endif
 }
 
 TEST_CASE("--help lists the flags and runs nothing") {
