@@ -169,8 +169,18 @@ ZERO_HOST_DEVICE float segment_rate(O const& optimizer, float learning_rate, Seg
 
 namespace detail {
 
-/// Whether two of the rows of an update lie a multiple of 2^28 bytes apart, up to a kilobyte: then
-/// the caches of some processors hold a line of one of them at a time (adam_kernel.hpp).
+/// Whether two of `count` addresses lie a multiple of 2^28 bytes apart, up to a kilobyte: then the
+/// caches of some processors hold a line of one of them at a time (adam_kernel.hpp).
+inline bool collide(std::uintptr_t const* addresses, int count) {
+  for (int a = 0; a < count; ++a) {
+    for (int b = 0; b < count; ++b) {
+      if (a != b && (addresses[a] - addresses[b]) % (std::uintptr_t{1} << 28) < 1024) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether rows of an update do, walked in step.
 template <class O, class G, class P>
 bool rows_collide(ElementUpdate<O, G, P> const& u, Index begin) {
   std::uintptr_t rows[3 + O::num_states];
@@ -182,12 +192,7 @@ bool rows_collide(ElementUpdate<O, G, P> const& u, Index begin) {
   add(u.weights);
   if (u.rounded != nullptr) add(u.rounded);
   for (int j = 0; j < O::num_states; ++j) add(u.states + j * u.elements);
-  for (int a = 0; a < count; ++a) {
-    for (int b = 0; b < count; ++b) {
-      if (a != b && (rows[a] - rows[b]) % (std::uintptr_t{1} << 28) < 1024) return true;
-    }
-  }
-  return false;
+  return collide(rows, count);
 }
 
 /// A block of 64 elements from `begin`, by way of copies of its weights and states: lines that
