@@ -9,6 +9,7 @@
 // cache may take their lines for one another's (optim/adam_kernel.hpp).
 #include <zero/device/host_elementwise.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/lion.hpp>
 
 #include <bench/harness.hpp>
 
@@ -66,14 +67,17 @@ struct Rows {
           words[at(k * stride() + i)] = static_cast<std::uint32_t>(i * k);
       }
     });
-    for (Index begin = 0; begin < n; begin += piece) {
-      Index const end = std::min(begin + piece, n);
-      pieces.push_back({2 * begin, begin + end, 0, 0, 1, 1});
-      for (Index i = 2 * begin; i < begin + end; ++i) {
-        for (Index k = 0; k < 3; ++k) far_rows[at(k * far() + i)] = 0;
-        far_rows[at(3 * far() + i)] = gradients()[i % n];
+    Index const step = far() / zero::ceil_div(n, piece) / 1024 * 1024;  // at least a piece
+    for (Index begin = 0, place = 0; begin < n; begin += piece, place += step)
+      pieces.push_back({place, place + std::min(piece, n - begin), 0, 0, 1, 1});
+    workers.run(far(), [&](Index begin, Index end) {
+      for (zero::Segment const& p : pieces) {
+        for (Index i = std::max(begin, p.begin); i < std::min(end, p.end); ++i) {
+          for (Index k = 0; k < 3; ++k) far_rows[at(k * far() + i)] = 0;
+          far_rows[at(3 * far() + i)] = 1e-3f * static_cast<float>(i % 101 - 50);
+        }
       }
-    }
+    });
   }
 
   float* weights() const { return reinterpret_cast<float*>(state.address()); }
@@ -84,8 +88,8 @@ struct Rows {
   zero::bf16* rounded() const { return reinterpret_cast<zero::bf16*>(parameters.address()); }
   /// Of the ceiling's rows: 768 bytes beside a page.
   Index stride() const { return zero::round_up(elements, 1024) + 192; }
-  /// Elements of the rows that lie far apart, at least twice `elements`: every other piece is
-  /// updated, so that each thread has as many, and the rest is never touched.
+  /// Elements of the rows that lie far apart, at least twice `elements`. Pieces of them, evenly
+  /// spread so that each thread has as many, are updated; the rest is never touched.
   Index far() const { return zero::round_up(2 * elements, Index{1} << 26); }
   static constexpr Index piece = Index{1} << 18;  ///< elements
 
@@ -156,18 +160,19 @@ MixRows fastest(zero::HostWorkers& workers, Rows& rows) {
   return best(&mix_rows) <= best(&mix_rows_ahead) ? &mix_rows : &mix_rows_ahead;
 }
 
-template <class G, class P>
-void update(Host& device, float* weights, float* states, Index n, G const* gradients, P* rounded,
-            std::vector<zero::Segment> const& segments, zero::Decision& decision) {
-  zero::AdamW const optimizer{.lr = 1e-3f};
+template <class O, class G, class P>
+void update(O const& optimizer, Host& device, float* weights, float* states, Index n,
+            G const* gradients, P* rounded, std::vector<zero::Segment> const& segments,
+            zero::Decision& decision) {
   ++decision.updates;
   decision.learning_rate = 1e-3f;
   auto stream = device.stream();
   zero::update(
       stream,
-      zero::Update<zero::AdamW, G, P, Host>{
+      zero::Update<O, G, P, Host>{
           optimizer, View<G const, Host>(gradients, n), View<float, Host>(weights, n),
-          View<float, Host>(states, 2 * n), View<P, Host>(rounded, rounded == nullptr ? 0 : n),
+          View<float, Host>(states, O::num_states * n),
+          View<P, Host>(rounded, rounded == nullptr ? 0 : n),
           View<zero::Segment const, Host>(segments.data(), static_cast<Index>(segments.size())),
           View<zero::Decision const, Host>(&decision, 1)});
 }
@@ -176,14 +181,15 @@ void update(Host& device, float* weights, float* states, Index n, G const* gradi
 template <class G, class P>
 void update(Host& device, Rows& rows, Index n, G const* gradients, P* rounded,
             zero::Decision& decision) {
-  update(device, rows.weights(), rows.weights() + n, n, gradients, rounded, {{0, n, 0, 0, 1, 1}},
-         decision);
+  update(zero::AdamW{.lr = 1e-3f}, device, rows.weights(), rows.weights() + n, n, gradients,
+         rounded, {{0, n, 0, 0, 1, 1}}, decision);
 }
 
 /// Of as many elements in rows that lie far apart.
-void update_far(Host& device, Rows& rows, zero::Decision& decision) {
+template <class O>
+void update_far(O const& optimizer, Host& device, Rows& rows, zero::Decision& decision) {
   float* const far = rows.far_rows.get();
-  update(device, far, far + rows.far(), rows.far(), far + 3 * rows.far(),
+  update(optimizer, device, far, far + rows.far(), rows.far(), far + 3 * rows.far(),
          static_cast<float*>(nullptr), rows.pieces, decision);
 }
 
@@ -258,8 +264,27 @@ int main(int argc, char** argv) {
                   Rows& r = get();
                   Host device(threads);
                   zero::Decision decision;
-                  measure([&] { update_far(device, r, decision); });
+                  measure([&] { update_far(zero::AdamW{.lr = 1e-3f}, device, r, decision); });
                   measure.fact("bytes", 28 * n);
+                });
+    // An optimizer without vectors of its own: what its rows cost where they lie so.
+    harness.add({.name = "Lion" + on}, [=, &get](bench::Measure measure) {
+      Rows& r = get();
+      Host device(threads);
+      zero::Decision decision;
+      measure([&] {
+        update(zero::Lion{.lr = 1e-4f}, device, r.weights(), r.weights() + n, n, r.gradients(),
+               static_cast<float*>(nullptr), {{0, n, 0, 0, 1, 1}}, decision);
+      });
+      measure.fact("bytes", 20 * n);
+    });
+    harness.add({.name = "Lion, rows multiples of 2^28 bytes apart" + on, .against = "Lion" + on},
+                [=, &get](bench::Measure measure) {
+                  Rows& r = get();
+                  Host device(threads);
+                  zero::Decision decision;
+                  measure([&] { update_far(zero::Lion{.lr = 1e-4f}, device, r, decision); });
+                  measure.fact("bytes", 20 * n);
                 });
     harness.add(
         {.name = "AdamW, bf16 gradients and parameters" + on, .against = "stream" + on},

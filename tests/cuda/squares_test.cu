@@ -81,7 +81,7 @@ TEST_CASE("sums of squares have the promised order, as on the host") {
   check_sums<fp16>();
 }
 
-TEST_CASE("sums of squares: the last unit that is not finite is named") {
+TEST_CASE("sums of squares: the largest mark of what is not finite is kept") {
   Device device;
   auto stream = device.stream();
   float const infinity = std::numeric_limits<float>::infinity();

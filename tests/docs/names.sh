@@ -23,13 +23,13 @@ while IFS=: read -r document name; do
   [ -f "include/$name" ] || [ -f "include/zero/$name" ] || wrong "$document names $name, which is no header"
 done < <(grep -oE '`<?([a-z_]+/)+[a-z_]+[.]hpp>?`' $documents | grep -vE '`<?(tests|examples|bench|support|gpt2)/')
 
-# In a header's comment a room's file is named without quotes; others' files are not ours to look for.
+# In a header's comment a room's file is named; others' files are not ours to look for.
 while IFS=: read -r header name; do
   [ -e "include/zero/$name" ] || [ -e "include/$name" ] || [ -e "$name" ] || wrong "$header names $name, which is not there"
 done < <(find include -name '*.hpp' -o -name '*.cuh' | LC_ALL=C sort | xargs awk '
   match($0, /\/\/.*/) {
     rest = substr($0, RSTART)
-    while (match(rest, /[a-z0-9_]+(\/[a-z0-9_.]+)+\.(hpp|cuh|cpp|cu|md|sh)/)) {
+    while (match(rest, /[A-Za-z0-9_-]+(\/[A-Za-z0-9_.-]+)+\.(hpp|cuh|cpp|cu|md|sh)/)) {
       print FILENAME ":" substr(rest, RSTART, RLENGTH)
       rest = substr(rest, RSTART + RLENGTH)
     }

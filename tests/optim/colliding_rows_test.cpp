@@ -100,4 +100,5 @@ TEST_CASE("rows that collide are updated as any others, in every storage") {
   check_storages(zero::Adagrad{.weight_decay = 0.1f});
   check_storages(zero::Sgd{.momentum = 0.9f, .weight_decay = 0.1f});
   check_storages(zero::AdamW{.weight_decay = 0.1f});
+  check<zero::fp16>(zero::Lion{.weight_decay = 0.1f});
 }

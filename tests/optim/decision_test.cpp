@@ -93,7 +93,7 @@ TEST_CASE("good steps count updates, which is what the rate is asked for") {
   }
 }
 
-TEST_CASE("a bad gradient skips: updates stay, skips count, the last unit of all ranks is named") {
+TEST_CASE("a bad gradient skips: updates stay, skips count, the largest mark names the unit") {
   Decision d = decided({{1}, {1}}, {});
   d = decided({{1}, {std::nan(""), 5}, {infinity, 3}, {infinity, 4}}, {.clip = 1}, d);
   CHECK(d.skip == 1);

@@ -78,12 +78,15 @@ inline constexpr Index adam_block = alignment_elements;  // of a row at a time
 /// from 28 lines on rows that collide run as others do. 36, since twice that is not a page: then
 /// loads of one row would wait for stores of another with the same low 12 bits.
 inline constexpr Index adam_distance = 36 * 16;
+/// Another, where rows would collide at that one and in step.
+inline constexpr Index adam_other_distance = 20 * 16;
 
 /// What rows that are ahead leave for those behind them: scaled gradients for v and m; roots for m;
 /// directions, in place of the roots, for the weights.
 struct AdamStaging {
   static constexpr Index elements = 2 * adam_distance + adam_block;
-  static_assert(adam_distance % adam_block == 0);
+  static_assert(adam_distance % adam_block == 0 && adam_other_distance % adam_block == 0 &&
+                adam_other_distance <= adam_distance);
   /// Where elements from i of a range lie, a block of them.
   static Index slot(Index i) { return i % elements; }
   alignas(64) float gradients[elements];
@@ -107,17 +110,18 @@ Index rows_apart(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
     return collide(rows, 4);
   };
   constexpr Index best = Within ? 0 : adam_distance, next = adam_distance - best;
-  for (Index apart : {best, next, Index{20 * 16}}) {
+  for (Index apart : {best, next, adam_other_distance}) {
     if (!meet(apart)) return apart;
   }
   return best;
 }
 
-/// Two lines ahead: what is farther the processor fetches by itself, and is disturbed if told to.
-/// Past the end of a row it does nothing.
+/// Two lines ahead of element k of a block, once a line: what is farther the processor fetches by
+/// itself, and is disturbed if told to. Past the end of a row it does nothing.
 template <int Write, class T>
-__attribute__((always_inline)) inline void prefetch(T const* row) {
-  __builtin_prefetch(row + 32, Write);
+__attribute__((always_inline)) inline void prefetch(T const* block, Index k) {
+  constexpr Index line = 64 / Index{sizeof(T)};
+  if (k % line == 0) __builtin_prefetch(block + k + 2 * line, Write);
 }
 
 // A product passes through an empty instruction, so that no compiler sees it as the term of a sum.
@@ -159,7 +163,7 @@ ZERO_AVX512 void gradients_avx512(AdamRange<G, P> const& r, Index i, float* grad
   __m512 const factor = _mm512_set1_ps(r.factor);
   __m512 const decay = _mm512_set1_ps(r.decay);
   for (Index k = 0; k < adam_block; k += 16) {
-    prefetch<0>(r.gradients + i + k);
+    prefetch<0>(r.gradients + i, k);
     __m512 g = product_avx512(factor, load_avx512(r.gradients + i + k));
     if (r.within) g = _mm512_add_ps(g, product_avx512(decay, load_avx512(r.weights + i + k)));
     _mm512_store_ps(gradients + k, g);
@@ -173,7 +177,7 @@ ZERO_AVX512 void second_moments_avx512(AdamRange<G, P> const& r, Index i, float 
   __m512 const correction = _mm512_set1_ps(r.v_correction);
   __m512 const eps = _mm512_set1_ps(r.eps);
   for (Index k = 0; k < adam_block; k += 16) {
-    prefetch<1>(r.v + i + k);
+    prefetch<1>(r.v + i, k);
     __m512 const g = _mm512_load_ps(gradients + k);
     __m512 const v = _mm512_add_ps(product_avx512(beta, load_avx512(r.v + i + k)),
                                    product_avx512(product_avx512(rest, g), g));
@@ -189,7 +193,7 @@ ZERO_AVX512 void first_moments_avx512(AdamRange<G, P> const& r, Index i, float c
   __m512 const rest = _mm512_set1_ps(1.0f - r.beta1);
   __m512 const correction = _mm512_set1_ps(r.m_correction);
   for (Index k = 0; k < adam_block; k += 16) {
-    prefetch<1>(r.m + i + k);
+    prefetch<1>(r.m + i, k);
     __m512 const g = _mm512_load_ps(gradients + k);
     __m512 const m =
         _mm512_add_ps(product_avx512(beta, load_avx512(r.m + i + k)), product_avx512(rest, g));
@@ -203,7 +207,7 @@ ZERO_AVX512 void weights_avx512(AdamRange<G, P> const& r, Index i, float const* 
   __m512 const rate = _mm512_set1_ps(r.rate);
   __m512 const decay = _mm512_set1_ps(r.decay);
   for (Index k = 0; k < adam_block; k += 16) {
-    prefetch<1>(r.weights + i + k);
+    prefetch<1>(r.weights + i, k);
     __m512 const w = load_avx512(r.weights + i + k);
     __m512 step = _mm512_load_ps(steps + k);
     if (!r.within) step = _mm512_add_ps(step, product_avx512(decay, w));
@@ -259,7 +263,7 @@ ZERO_AVX2 void gradients_avx2(AdamRange<G, P> const& r, Index i, float* gradient
   __m256 const factor = _mm256_set1_ps(r.factor);
   __m256 const decay = _mm256_set1_ps(r.decay);
   for (Index k = 0; k < adam_block; k += 8) {
-    if (k % 16 == 0) prefetch<0>(r.gradients + i + k);
+    prefetch<0>(r.gradients + i, k);
     __m256 g = product_avx2(factor, load_avx2(r.gradients + i + k));
     if (r.within) g = _mm256_add_ps(g, product_avx2(decay, load_avx2(r.weights + i + k)));
     _mm256_store_ps(gradients + k, g);
@@ -273,7 +277,7 @@ ZERO_AVX2 void second_moments_avx2(AdamRange<G, P> const& r, Index i, float cons
   __m256 const correction = _mm256_set1_ps(r.v_correction);
   __m256 const eps = _mm256_set1_ps(r.eps);
   for (Index k = 0; k < adam_block; k += 8) {
-    if (k % 16 == 0) prefetch<1>(r.v + i + k);
+    prefetch<1>(r.v + i, k);
     __m256 const g = _mm256_load_ps(gradients + k);
     __m256 const v = _mm256_add_ps(product_avx2(beta, load_avx2(r.v + i + k)),
                                    product_avx2(product_avx2(rest, g), g));
@@ -289,7 +293,7 @@ ZERO_AVX2 void first_moments_avx2(AdamRange<G, P> const& r, Index i, float const
   __m256 const rest = _mm256_set1_ps(1.0f - r.beta1);
   __m256 const correction = _mm256_set1_ps(r.m_correction);
   for (Index k = 0; k < adam_block; k += 8) {
-    if (k % 16 == 0) prefetch<1>(r.m + i + k);
+    prefetch<1>(r.m + i, k);
     __m256 const g = _mm256_load_ps(gradients + k);
     __m256 const m =
         _mm256_add_ps(product_avx2(beta, load_avx2(r.m + i + k)), product_avx2(rest, g));
@@ -303,7 +307,7 @@ ZERO_AVX2 void weights_avx2(AdamRange<G, P> const& r, Index i, float const* step
   __m256 const rate = _mm256_set1_ps(r.rate);
   __m256 const decay = _mm256_set1_ps(r.decay);
   for (Index k = 0; k < adam_block; k += 8) {
-    if (k % 16 == 0) prefetch<1>(r.weights + i + k);
+    prefetch<1>(r.weights + i, k);
     __m256 const w = load_avx2(r.weights + i + k);
     __m256 step = _mm256_load_ps(steps + k);
     if (!r.within) step = _mm256_add_ps(step, product_avx2(decay, w));

@@ -46,7 +46,8 @@ struct Decision {
   /// one that backward is done with first, as the schedule says, since it carries what it meets to
   /// the units after. A unit that is visited more than once has one gradient of all its visits,
   /// which does not tell at which of them: backward_place() names those that come into question
-  /// beside this one. -1 where all are finite.
+  /// beside this one. Of all micro-batches together; visits outside the schedule count where the
+  /// schedule has the unit. -1 where all are finite.
   Index bad_unit = -1;
   /// First rank whose loss was not finite; known where a loss scale was asked for,
   /// fixed or not, or is the precision's.
@@ -67,7 +68,7 @@ inline constexpr Index norm_record_doubles = 4;
 /// Units, and visits of a schedule, that a mark tells apart.
 inline constexpr Index unit_mark_range = Index{1} << 26;
 /// The number by which a unit stands in a record: larger where backward is done with it earlier.
-/// Exact in a double.
+/// Exact in a double for fewer than 2^26 units in fewer than 2^27 visits.
 /// @param unit number of it
 /// @param left visits of the schedule from its last backward visit on, that one included
 ZERO_HOST_DEVICE constexpr Index unit_mark(Index unit, Index left) {

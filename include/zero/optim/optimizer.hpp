@@ -167,6 +167,16 @@ ZERO_HOST_DEVICE float segment_rate(O const& optimizer, float learning_rate, Seg
   }
 }
 
+/// @param who what asks for it
+/// @param begin, end of a range of elements
+/// @throws InvalidArgument unless both are multiples of 64 elements: kernels have no tails
+inline void require_multiples(std::string_view who, Index begin, Index end) {
+  if (begin % alignment_elements == 0 && end % alignment_elements == 0) return;
+  throw InvalidArgument(std::string(who) + ": found elements " + std::to_string(begin) + " to " +
+                        std::to_string(end) +
+                        "; expected multiples of 64, as a layout's slices and segments have");
+}
+
 namespace detail {
 
 /// Whether two of `count` addresses lie a multiple of 2^28 bytes apart, up to a kilobyte: then the
@@ -180,19 +190,23 @@ inline bool collide(std::uintptr_t const* addresses, int count) {
   return false;
 }
 
-/// Whether rows of an update do, walked in step.
+/// Whether rows of an update do, walked in step: weights and states, which update_block copies, of
+/// one another and of the gradients and parameters beside them.
 template <class O, class G, class P>
 bool rows_collide(ElementUpdate<O, G, P> const& u, Index begin) {
-  std::uintptr_t rows[3 + O::num_states];
+  std::uintptr_t rows[2 + O::num_states];
   int count = 0;
   auto const add = [&](auto const* row) {
     rows[count++] = reinterpret_cast<std::uintptr_t>(row + begin);
   };
-  add(u.gradients);
   add(u.weights);
-  if (u.rounded != nullptr) add(u.rounded);
   for (int j = 0; j < O::num_states; ++j) add(u.states + j * u.elements);
-  return collide(rows, count);
+  if (collide(rows, count)) return true;
+  auto const beside = [&](auto const* row) {
+    rows[count] = reinterpret_cast<std::uintptr_t>(row + begin);
+    return collide(rows, count + 1);
+  };
+  return beside(u.gradients) || (u.rounded != nullptr && beside(u.rounded));
 }
 
 /// A block of 64 elements from `begin`, by way of copies of its weights and states: lines that
@@ -233,19 +247,11 @@ void update_elements(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
 
 /// Updates elements [begin, end) of one segment of `u`, multiples of 64 elements. An optimizer may
 /// bring its own beside its type, of the same bits.
+/// @throws InvalidArgument where a border is no multiple of 64
 template <class O, class G, class P>
 void update_range(ElementUpdate<O, G, P> const& u, Index begin, Index end) {
+  require_multiples("update_range", begin, end);
   detail::update_elements(u, begin, end);
-}
-
-/// @param who what asks for it
-/// @param begin, end of a range of elements
-/// @throws InvalidArgument unless both are multiples of 64 elements: kernels have no tails
-inline void require_multiples(std::string_view who, Index begin, Index end) {
-  if (begin % alignment_elements == 0 && end % alignment_elements == 0) return;
-  throw InvalidArgument(std::string(who) + ": found elements " + std::to_string(begin) + " to " +
-                        std::to_string(end) +
-                        "; expected multiples of 64, as a layout's slices and segments have");
 }
 
 namespace detail {
