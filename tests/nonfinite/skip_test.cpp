@@ -119,7 +119,8 @@ TEST_CASE("a value that is not finite skips the step: every rank, place, stage a
         if (family.world == 8 && place % 8 != static_cast<std::size_t>(rank)) continue;
         Poison poison = places()[place];
         poison.value = values[turn % 3];
-        int const micro = static_cast<int>(turn / 3) % family.accumulation;
+        int const micro =
+            static_cast<int>(static_cast<zero::Index>(turn / 3) % family.accumulation);
         ++turn;
         if (ZERO_TESTS_SANITIZED && turn % 11 != 0) continue;  // not 10, of which each rank has
         Config const config = poisoned(family, {{1, micro, rank, poison}});
