@@ -67,7 +67,8 @@ struct Rows {
           words[at(k * stride() + i)] = static_cast<std::uint32_t>(i * k);
       }
     });
-    Index const step = far() / zero::ceil_div(n, piece) / 1024 * 1024;  // at least a piece
+    Index const step =
+        far() / (zero::round_up(n, piece) / piece) / 1024 * 1024;  // at least a piece
     for (Index begin = 0, place = 0; begin < n; begin += piece, place += step)
       pieces.push_back({place, place + std::min(piece, n - begin), 0, 0, 1, 1});
     workers.run(far(), [&](Index begin, Index end) {
