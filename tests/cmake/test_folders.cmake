@@ -8,7 +8,7 @@
 #   timeout      seconds one TEST_CASE may take (120)
 #   serial       ON: nothing else runs beside its tests (time is measured)
 #   sanitized    what a sanitizer lane builds: ON (default) all, OFF nothing, or a list of files
-#   threads      OFF: its tests are one thread, of which ThreadSanitizer has nothing to say
+#   threads      OFF: it starts none that other folders do not, so ThreadSanitizer has nothing more to say of it
 
 set(zero_computes $<$<NOT:$<CONFIG:Debug>>:-O1>) # for what trains or computes longer than it compiles
 set(zero_warnings -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
