@@ -118,6 +118,22 @@ inline void require_checkpoint(Settings const& s) {
 }
 #endif
 
+/// @param expected what should have been named
+/// @throws WrongFlag where it is a checkpoint's own folder, or lies in one: such take nothing else
+inline void require_no_checkpoint(NamedPath const& named, char const* expected) {
+#if GPT2_CHECKPOINT
+  try {
+    zero::detail::require_no_checkpoint(zero::PosixFiles::of_system(), named.path.string(),
+                                        expected);
+  } catch (zero::CheckpointError const& e) {
+    refuse(named.flag + ": " + e.what());
+  }
+#else  // whose flags were refused before
+  static_cast<void>(named);
+  static_cast<void>(expected);
+#endif
+}
+
 /// Whether a file of this name stands in the folder.
 inline bool holds(NamedPath const& named, char const* name) {
   return named.type(named.path / name) != std::filesystem::file_type::not_found;
@@ -157,12 +173,15 @@ inline void check_paths(Settings const& s, int rank, bool beside_first) {
     detail::require_folder_for_state(o.nvme_path, rank);
   }
   detail::NamedPath const save{"--save", s.save};
-  if (!s.save.empty() && detail::holds(save, "manifest.json"))
-    save.refuse("it is a checkpoint itself, and holds no others");
-  if (!s.save.empty() && (beside_first || !s.save_only_model))
+  if (!s.save.empty() && (beside_first || !s.save_only_model)) {
+    detail::require_no_checkpoint(save, "the folder that holds the checkpoints of a run");
     detail::require_folder_to_write(save);
-  if (!s.write_model.empty() && beside_first)
-    detail::require_folder_to_write({"--export", s.write_model});
+  }
+  detail::NamedPath const model{"--export", s.write_model};
+  if (!s.write_model.empty() && beside_first) {
+    detail::require_no_checkpoint(model, "a folder for a model");
+    detail::require_folder_to_write(model);
+  }
   if (!s.metrics.empty() && beside_first) detail::require_file_to_write({"--metrics", s.metrics});
 }
 

@@ -43,6 +43,7 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
   Folder const folder;
   std::string const text = (folder.path / "text").string();
   std::string const here = folder.path.string();
+  std::string const checkpoint = here + "/run/step-00000004";
   std::string const long_name(300, 'x');
   struct Wrong {
     std::string flag;
@@ -57,6 +58,11 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--save", here + "/a/" + long_name, "File name too long"},
       {"--export", text, "it is no folder"},
       {"--export", "/proc/model", "nothing can be written in '/proc'"},
+      {"--save", checkpoint, "is a checkpoint itself; expected the folder that holds"},
+      {"--save", checkpoint + "/a/b", "lies in the checkpoint '" + checkpoint + "'"},
+      {"--export", checkpoint, "is a checkpoint itself; expected a folder for a model"},
+      {"--export", checkpoint + "/a/b", "lies in the checkpoint '" + checkpoint + "'"},
+      {"--export", here + "/other", "is a checkpoint itself; expected a folder for a model"},
       {"--resume", "/nowhere", "looking for a checkpoint in '/nowhere' failed"},
       {"--resume", here, "has neither manifest.json nor a file 'latest'"},
       {"--import", "/nowhere", "it has neither model.safetensors nor"},
@@ -68,6 +74,10 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--metrics", "/proc/rows.csv", "nothing can be written in '/proc'", false},
       {"--metrics", here + "/folder.csv", "it is a folder", false}};
   fs::create_directory(folder.path / "folder.csv");
+  for (std::string const& of_manifest : {checkpoint, here + "/other"}) {
+    fs::create_directories(of_manifest);
+    std::ofstream(of_manifest + "/manifest.json") << "{}";  // whatever it says
+  }
   fs::create_directory_symlink(folder.path / "gone", folder.path / "link");
   all.push_back({"--save", here + "/link", "is a link to nothing"});
   if (::geteuid() != 0) {  // whom no permission stops
