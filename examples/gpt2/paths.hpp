@@ -44,6 +44,7 @@ struct NamedPath {
 /// Makes folders in a folder and a file in them, as the run will, and takes them away. Their name
 /// is this process's own, so ranks that try at once do not meet.
 /// @param folders a relative path, or an empty one
+/// @throws WrongFlag where that fails, or something of it stays
 inline void try_to_write(NamedPath const& named, std::filesystem::path const& folder,
                          std::filesystem::path const& folders) {
   namespace fs = std::filesystem;
@@ -63,7 +64,11 @@ inline void try_to_write(NamedPath const& named, std::filesystem::path const& fo
   }
   std::error_code leftover;
   fs::remove_all(trial, leftover);
-  if (error) refuse(error.message());
+  std::string const stays =
+      leftover ? "what was made to try that stays in " + quoted(trial) + ": " + leftover.message()
+               : "";
+  if (error) refuse(error.message() + (stays.empty() ? "" : "; " + stays));
+  if (leftover) named.refuse(stays);
 }
 
 /// @throws WrongFlag where it is no folder and cannot become one, or cannot be written to

@@ -4,6 +4,7 @@
 #include <gpt2/program.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -110,6 +111,51 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
     CHECK(r.err.find(wrong.path) != std::string::npos);
     CHECK(r.err.find(wrong.said) != std::string::npos);
   }
+}
+
+/// All that stands below the folder and was made to try a path.
+std::vector<std::string> trials(Folder const& folder) {
+  std::vector<std::string> found;
+  for (auto const& entry : fs::recursive_directory_iterator(folder.path)) {
+    std::string const path = entry.path().string();
+    if (path.find(".gpt2-trial") != std::string::npos) found.push_back(path);
+  }
+  return found;
+}
+
+TEST_CASE("paths that can be written to are tried, and only the run's own files stay") {
+  Folder const folder;
+  std::string const here = folder.path.string();
+  std::string flags = small(folder) + "--ranks 2 --steps 1 --metrics '" + here + "/rows.jsonl' ";
+#if ZERO_GPT2_CHECKPOINTS
+  flags += "--save '" + here + "/new/run' --export '" + here + "/model'";
+#endif
+  Result const r = run(folder, flags);
+  INFO(r.err);
+  REQUIRE(r.status == 0);
+  CHECK(trials(folder).empty());
+  CHECK(lines(gpt2_program::read(folder.path / "rows.jsonl")).size() == 1);
+#if ZERO_GPT2_CHECKPOINTS
+  CHECK(fs::exists(folder.path / "new/run/step-00000001/manifest.json"));
+  CHECK(fs::exists(folder.path / "model/model.safetensors"));
+#endif
+}
+
+TEST_CASE("what was made to try a path and cannot be removed is named") {
+  Folder const folder;
+  Result const r =
+      run(folder,
+          small(folder) + "--ranks 2 --steps 1 --metrics '" + folder.path.string() + "/rows.jsonl'",
+          "LD_PRELOAD='" ZERO_GPT2_REMOVAL_PROBE "'");
+  INFO(r.err);
+  CHECK(r.status == 2);
+  CHECK(r.out.empty());
+  REQUIRE(lines(r.err).size() == 1);
+  CHECK(r.err.find("--metrics") != std::string::npos);
+  std::vector<std::string> const left = trials(folder);
+  REQUIRE(left.size() == 2);  // a folder, and the file in it
+  CHECK(r.err.find("stays in '" + std::min(left[0], left[1]) + "': Operation not permitted") !=
+        std::string::npos);
 }
 
 TEST_CASE("a path that ranks of one machine share is refused by each, in one sentence of one") {
