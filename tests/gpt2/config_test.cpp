@@ -181,6 +181,22 @@ TEST_CASE("OneCycle trains where its momentum stays, and says so where it would 
   CHECK(cycle("", R"(, "optimizer": {"type": "SGD"})").code == 0);
 }
 
+TEST_CASE("a folder for state that a configuration names is refused by its key") {
+  Folder const folder;
+  for (std::string const section : {"offload_optimizer", "offload_param"}) {
+    folder.write("c.json",
+                 R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, ")" +
+                     section + R"(": {"device": "nvme", "nvme_path": "/nowhere"}}})");
+    Result const refused = run(folder, "--config c.json --ranks 2 --steps 1");
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK(refused.out.empty());
+    CHECK(refused.err.find("gpt2: zero_optimization." + section + ".nvme_path '/nowhere': ") !=
+          std::string::npos);
+    CHECK(refused.err.find("--nvme-path") == std::string::npos);
+  }
+}
+
 #if ZERO_GPT2_CHECKPOINTS
 TEST_CASE("a model that stage 3 may not gather is refused by the key before a run trains for it") {
   Folder const folder;

@@ -185,6 +185,37 @@ TEST_CASE("a path that ranks of one machine share is refused by each, in one sen
 #endif
 }
 
+TEST_CASE("where no launcher says who is first on a machine, rank 0 alone speaks of its files") {
+  Folder const folder;
+  for (std::string const rank : {"0", "1"}) {
+    INFO(rank);
+    Result const r = run(folder, "--text /nowhere/text", "PMI_SIZE=2 PMI_RANK=" + rank);
+    CHECK(r.status == 2);
+    CHECK(r.out.empty());
+    CHECK(lines(r.err).size() == (rank == "0" ? 1 : 0));
+  }
+}
+
+#if ZERO_GPT2_MPI  // others are refused before any path is tried
+TEST_CASE("what one rank alone may meet, its own file, it says itself") {
+  Folder const folder;
+  for (std::string const rank : {"0", "1"}) {
+    for (std::string const& environment :
+         {"PMI_SIZE=2 PMI_RANK=" + rank,
+          "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=" + rank +
+              " OMPI_COMM_WORLD_LOCAL_RANK=" + rank}) {
+      INFO(environment);
+      Result const r =
+          run(folder, small(folder) + "--offload-optimizer nvme --nvme-path /nowhere", environment);
+      CHECK(r.status == 2);
+      CHECK(r.out.empty());
+      CHECK(lines(r.err).size() == 1);
+      CHECK(r.err.starts_with("rank " + rank + ": gpt2: --nvme-path '/nowhere': "));
+    }
+  }
+}
+#endif
+
 TEST_CASE("--help lists the flags and runs nothing") {
   Folder const folder;
   Result const result = run(folder, "--help");
