@@ -229,17 +229,17 @@ int run(std::span<char const* const> arguments) {
       check(settings);
     }
     pin_below_gpus(settings);
-    check_machine(settings);
-    take_transfers(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";
     return 2;
   }
-  // Every process tries this machine's files. The first one of each machine speaks of them, where
-  // the launcher says which that is, and each rank of its own.
+  // Every process judges its machine and tries the files there. The first one of each machine
+  // speaks of that, where the launcher says which it is, and each rank of its own file.
   bool const speaks_here = speaks || place->local_rank == 0;
   bool const beside_first = speaks || place->local_size == place->size;
   try {
+    check_machine(settings);
+    take_transfers(settings);
     check_paths(settings, place ? place->rank : 0, beside_first);
     corpus = load_corpus(settings);
     Batches(corpus.training(), corpus.validation(), batch_shape(settings, 0), settings.seed);

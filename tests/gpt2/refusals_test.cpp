@@ -183,6 +183,15 @@ TEST_CASE("a path that ranks of one machine share is refused by each, in one sen
   CHECK(lines(other.err).size() == 1);
   CHECK(other.err.find("/nowhere/text") != std::string::npos);
 #endif
+#if ZERO_GPT2_MPI
+  Result const small_machine =
+      run(folder, "--width 65536 --heads 1 --layers 1000",
+          "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_RANK=1 "
+          "OMPI_COMM_WORLD_LOCAL_RANK=0");
+  CHECK(small_machine.status == 2);
+  CHECK(lines(small_machine.err).size() == 1);
+  CHECK(small_machine.err.find("and this machine has") != std::string::npos);
+#endif
 }
 
 TEST_CASE("where no launcher says who is first on a machine, rank 0 alone speaks of its files") {
