@@ -378,6 +378,12 @@ inline void check(Settings const& s) {
                         : s.optimizer == OptimizerName::adamw || s.optimizer == OptimizerName::adam;
   if (s.offloads() && !adam)
     refuse("this program compiles offloaded state for the optimizers AdamW and Adam alone");
+  bool const gathers = !s.configured || s.configured->gather_16bit_weights_on_model_save;
+  if (s.stage == 3 && !gathers && (!s.write_model.empty() || s.save_only_model)) {
+    refuse(std::string(s.write_model.empty() ? "--save-only-model" : "--export") +
+           " at stage 3: zero_optimization.stage3_gather_16bit_weights_on_model_save is false in "
+           "the configuration, and whole tensors are gathered only where it is true");
+  }
   if (!s.metrics.empty() && !s.metrics.ends_with(".jsonl") && !s.metrics.ends_with(".csv")) {
     refuse("--metrics wants a file that ends in .jsonl or .csv, not " + detail::quoted(s.metrics));
   }

@@ -229,21 +229,27 @@ int run(std::span<char const* const> arguments) {
       check(settings);
     }
     pin_below_gpus(settings);
-    check_machine(settings);
-    take_transfers(settings);
   } catch (zero::Error const& e) {
     if (speaks) std::cerr << e.what() << "\n";
     return 2;
   }
-  // Every process tries this machine's files, and the first one of each machine speaks of them.
-  bool const speaks_here = speaks || place->local_rank.value_or(0) == 0;
+  // Every process judges its machine and tries the files there. The first one of each machine
+  // speaks of that, where the launcher says which it is, and each rank of its own file.
+  bool const speaks_here = speaks || place->local_rank == 0;
   bool const beside_first = speaks || place->local_size == place->size;
   try {
+    check_machine(settings);
+    take_transfers(settings);
     check_paths(settings, place ? place->rank : 0, beside_first);
     corpus = load_corpus(settings);
     Batches(corpus.training(), corpus.validation(), batch_shape(settings, 0), settings.seed);
     if (speaks && !settings.metrics.empty()) metrics.emplace(settings.metrics);
     if (speaks) print_plan(settings);
+  } catch (WrongForRank const& e) {
+    std::string const who =
+        place && place->size > 1 ? "rank " + std::to_string(place->rank) + ": " : "";
+    std::cerr << who + e.what() + "\n";
+    return 2;
   } catch (zero::Error const& e) {
     if (speaks_here) std::cerr << e.what() << "\n";
     return 2;

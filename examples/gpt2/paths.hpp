@@ -22,6 +22,11 @@
 
 namespace gpt2 {
 
+/// What one rank meets alone: others of its machine may not, so it says it itself.
+struct WrongForRank : WrongFlag {
+  using WrongFlag::WrongFlag;
+};
+
 namespace detail {
 
 /// A path as a flag names it.
@@ -44,6 +49,7 @@ struct NamedPath {
 /// Makes folders in a folder and a file in them, as the run will, and takes them away. Their name
 /// is this process's own, so ranks that try at once do not meet.
 /// @param folders a relative path, or an empty one
+/// @throws WrongFlag where that fails, or something of it stays
 inline void try_to_write(NamedPath const& named, std::filesystem::path const& folder,
                          std::filesystem::path const& folders) {
   namespace fs = std::filesystem;
@@ -63,7 +69,11 @@ inline void try_to_write(NamedPath const& named, std::filesystem::path const& fo
   }
   std::error_code leftover;
   fs::remove_all(trial, leftover);
-  if (error) refuse(error.message());
+  std::string const stays = leftover ? "what was made to try that stays in " +
+                                           detail::quoted(trial) + ": " + leftover.message()
+                                     : "";
+  if (error) refuse(error.message() + (stays.empty() ? "" : "; " + stays));
+  if (leftover) named.refuse(stays);
 }
 
 /// @throws WrongFlag where it is no folder and cannot become one, or cannot be written to
@@ -118,6 +128,22 @@ inline void require_checkpoint(Settings const& s) {
 }
 #endif
 
+/// @param expected what should have been named
+/// @throws WrongFlag where it is a checkpoint's own folder, or lies in one: such take nothing else
+inline void require_no_checkpoint(NamedPath const& named, char const* expected) {
+#if GPT2_CHECKPOINT
+  try {
+    zero::detail::require_no_checkpoint(zero::PosixFiles::of_system(), named.path.string(),
+                                        expected);
+  } catch (zero::CheckpointError const& e) {
+    refuse(named.flag + ": " + e.what());
+  }
+#else  // whose flags were refused before
+  static_cast<void>(named);
+  static_cast<void>(expected);
+#endif
+}
+
 /// Whether a file of this name stands in the folder.
 inline bool holds(NamedPath const& named, char const* name) {
   return named.type(named.path / name) != std::filesystem::file_type::not_found;
@@ -134,13 +160,19 @@ inline void require_beginning(Settings const& s) {
     model.refuse("it has neither model.safetensors nor model.safetensors.index.json");
 }
 
-/// @throws WrongFlag where state cannot lie in files of the folder
-inline void require_folder_for_state(std::string const& folder, int rank) {
+/// @throws WrongForRank where this rank's state cannot lie in files of its folder
+inline void require_folder_for_state(Settings const& s, int rank) {
+  std::string const folder =
+      s.configured ? s.configured->options.offload.nvme_path : s.offload.nvme_path;
+  std::string const named = !s.configured ? "--nvme-path"
+                            : s.optimizer_tier == zero::Tier::nvme
+                                ? "zero_optimization.offload_optimizer.nvme_path"
+                                : "zero_optimization.offload_param.nvme_path";
   zero::Ledger ledger;
   try {
     zero::StorageFile(folder, "trial", rank, 4096, ledger);  // has no name, and is gone here
   } catch (zero::StorageError const& e) {
-    refuse("--nvme-path " + quoted(folder) + ": " + e.what());
+    throw WrongForRank("gpt2: " + named + " " + quoted(folder) + ": " + e.what());
   }
 }
 
@@ -149,20 +181,21 @@ inline void require_folder_for_state(std::string const& folder, int rank) {
 /// Tries what the settings name, and leaves nothing there.
 /// @param rank of this process
 /// @param beside_first whether rank 0, which alone writes metrics and models, is on this machine
-/// @throws WrongFlag naming the flag, the path, and what is wrong there
+/// @throws WrongFlag naming the flag, or the configuration's key, the path, and what is wrong
+/// there; WrongForRank where the other ranks of this machine may not meet it
 inline void check_paths(Settings const& s, int rank, bool beside_first) {
   detail::require_beginning(s);
-  if (s.has_files()) {
-    auto const& o = s.configured ? s.configured->options.offload : s.offload;
-    detail::require_folder_for_state(o.nvme_path, rank);
-  }
+  if (s.has_files()) detail::require_folder_for_state(s, rank);
   detail::NamedPath const save{"--save", s.save};
-  if (!s.save.empty() && detail::holds(save, "manifest.json"))
-    save.refuse("it is a checkpoint itself, and holds no others");
-  if (!s.save.empty() && (beside_first || !s.save_only_model))
+  if (!s.save.empty() && (beside_first || !s.save_only_model)) {
+    detail::require_no_checkpoint(save, "the folder that holds the checkpoints of a run");
     detail::require_folder_to_write(save);
-  if (!s.write_model.empty() && beside_first)
-    detail::require_folder_to_write({"--export", s.write_model});
+  }
+  detail::NamedPath const model{"--export", s.write_model};
+  if (!s.write_model.empty() && beside_first) {
+    detail::require_no_checkpoint(model, "a folder for a model");
+    detail::require_folder_to_write(model);
+  }
   if (!s.metrics.empty() && beside_first) detail::require_file_to_write({"--metrics", s.metrics});
 }
 

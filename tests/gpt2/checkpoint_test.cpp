@@ -232,7 +232,8 @@ TEST_CASE("what cannot be resumed ends with a sentence, never with a fresh start
         {"--resume run --stop-after 2", "is at step 4, and this run ends after step 2", 2},
         {"--resume run --optimizer lion", "the checkpoint has AdamW, the trainer Lion", 1},
         {"--import run", "has neither model.safetensors nor", 2},
-        {"--save " + ("run/" + latest(folder, "run")), "it is a checkpoint itself", 2}}) {
+        {"--save run/" + latest(folder, "run"), "is a checkpoint itself", 2},
+        {"--export run/" + latest(folder, "run"), "is a checkpoint itself", 2}}) {
     Result const result = run(folder, flags + more);
     INFO(result.err);
     CHECK(result.status == status);

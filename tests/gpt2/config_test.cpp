@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #ifdef ZERO_GPT2_CONFIG_CASES
 
@@ -179,6 +180,65 @@ TEST_CASE("OneCycle trains where its momentum stays, and says so where it would 
   // There is no beta1 to move in SGD.
   CHECK(cycle("", R"(, "optimizer": {"type": "SGD"})").code == 0);
 }
+
+TEST_CASE("a folder for state that a configuration names is refused by its key") {
+  Folder const folder;
+  for (std::string const section : {"offload_optimizer", "offload_param"}) {
+    folder.write("c.json",
+                 R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, ")" +
+                     section + R"(": {"device": "nvme", "nvme_path": "/nowhere"}}})");
+    Result const refused = run(folder, "--config c.json --ranks 2 --steps 1");
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK(refused.out.empty());
+    CHECK(refused.err.find("gpt2: zero_optimization." + section + ".nvme_path '/nowhere': ") !=
+          std::string::npos);
+    CHECK(refused.err.find("--nvme-path") == std::string::npos);
+  }
+}
+
+#if ZERO_GPT2_CHECKPOINTS
+TEST_CASE("a model that stage 3 may not gather is refused by the key before a run trains for it") {
+  Folder const folder;
+  std::string const key = "stage3_gather_16bit_weights_on_model_save";
+  auto const run_at = [&](std::string const& zero_optimization, std::string const& flags) {
+    folder.write("c.json", R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {)" +
+                               zero_optimization + "}}");
+    return run(folder, "--config c.json --ranks 2 --steps 2 " + flags);
+  };
+  std::string const models = "--save models --eval-steps 1 --save-only-model";
+  for (std::string const& section :
+       {std::string(R"("stage": 3)"), R"("stage": 3, ")" + key + R"(": false)"}) {
+    for (auto const& [flag, flags] :
+         {std::pair<std::string, std::string>{"--export", "--export model"},
+          {"--save-only-model", models},
+          {"--export", "--export model " + models}}) {
+      INFO(section << " " << flags);
+      Result const refused = run_at(section, flags);
+      INFO(refused.err);
+      CHECK(refused.code == 2);
+      CHECK(refused.out.empty());
+      CHECK(refused.err.find("gpt2: " + flag + " at stage 3: zero_optimization." + key +
+                             " is false") != std::string::npos);
+      CHECK(!fs::exists(folder.path / "model"));
+      CHECK(!fs::exists(folder.path / "models"));
+    }
+  }
+  // Checkpoints need no whole tensors, stage 2 has them, and the key lets stage 3 gather them.
+  CHECK(run_at(R"("stage": 3)", "--save run").code == 0);
+  for (std::string const& good :
+       {std::string(R"("stage": 2)"), R"("stage": 3, ")" + key + R"(": true)"}) {
+    INFO(good);
+    Result const made = run_at(good, "--export model " + models);
+    INFO(made.err);
+    CHECK(made.code == 0);
+    CHECK(fs::exists(folder.path / "model/model.safetensors"));
+    CHECK(fs::exists(folder.path / "models/step-00000002/model.safetensors"));
+    fs::remove_all(folder.path / "model");
+    fs::remove_all(folder.path / "models");
+  }
+}
+#endif
 
 TEST_CASE("flags beside what a configuration decides are refused") {
   Folder const folder;

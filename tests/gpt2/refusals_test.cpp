@@ -4,6 +4,7 @@
 #include <gpt2/program.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -43,6 +44,7 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
   Folder const folder;
   std::string const text = (folder.path / "text").string();
   std::string const here = folder.path.string();
+  std::string const checkpoint = here + "/run/step-00000004";
   std::string const long_name(300, 'x');
   struct Wrong {
     std::string flag;
@@ -57,6 +59,11 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--save", here + "/a/" + long_name, "File name too long"},
       {"--export", text, "it is no folder"},
       {"--export", "/proc/model", "nothing can be written in '/proc'"},
+      {"--save", checkpoint, "is a checkpoint itself; expected the folder that holds"},
+      {"--save", checkpoint + "/a/b", "lies in the checkpoint '" + checkpoint + "'"},
+      {"--export", checkpoint, "is a checkpoint itself; expected a folder for a model"},
+      {"--export", checkpoint + "/a/b", "lies in the checkpoint '" + checkpoint + "'"},
+      {"--export", here + "/other", "is a checkpoint itself; expected a folder for a model"},
       {"--resume", "/nowhere", "looking for a checkpoint in '/nowhere' failed"},
       {"--resume", here, "has neither manifest.json nor a file 'latest'"},
       {"--import", "/nowhere", "it has neither model.safetensors nor"},
@@ -68,6 +75,10 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--metrics", "/proc/rows.csv", "nothing can be written in '/proc'", false},
       {"--metrics", here + "/folder.csv", "it is a folder", false}};
   fs::create_directory(folder.path / "folder.csv");
+  for (std::string const& of_manifest : {checkpoint, here + "/other"}) {
+    fs::create_directories(of_manifest);
+    std::ofstream(of_manifest + "/manifest.json") << "{}";  // whatever it says
+  }
   fs::create_directory_symlink(folder.path / "gone", folder.path / "link");
   all.push_back({"--save", here + "/link", "is a link to nothing"});
   if (::geteuid() != 0) {  // whom no permission stops
@@ -102,6 +113,51 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
   }
 }
 
+/// All that stands below the folder and was made to try a path.
+std::vector<std::string> trials(Folder const& folder) {
+  std::vector<std::string> found;
+  for (auto const& entry : fs::recursive_directory_iterator(folder.path)) {
+    std::string const path = entry.path().string();
+    if (path.find(".gpt2-trial") != std::string::npos) found.push_back(path);
+  }
+  return found;
+}
+
+TEST_CASE("paths that can be written to are tried, and only the run's own files stay") {
+  Folder const folder;
+  std::string const here = folder.path.string();
+  std::string flags = small(folder) + "--ranks 2 --steps 1 --metrics '" + here + "/rows.jsonl' ";
+#if ZERO_GPT2_CHECKPOINTS
+  flags += "--save '" + here + "/new/run' --export '" + here + "/model'";
+#endif
+  Result const r = run(folder, flags);
+  INFO(r.err);
+  REQUIRE(r.status == 0);
+  CHECK(trials(folder).empty());
+  CHECK(lines(gpt2_program::read(folder.path / "rows.jsonl")).size() == 1);
+#if ZERO_GPT2_CHECKPOINTS
+  CHECK(fs::exists(folder.path / "new/run/step-00000001/manifest.json"));
+  CHECK(fs::exists(folder.path / "model/model.safetensors"));
+#endif
+}
+
+TEST_CASE("what was made to try a path and cannot be removed is named") {
+  Folder const folder;
+  Result const r =
+      run(folder,
+          small(folder) + "--ranks 2 --steps 1 --metrics '" + folder.path.string() + "/rows.jsonl'",
+          "LD_PRELOAD='" ZERO_GPT2_REMOVAL_PROBE "'");
+  INFO(r.err);
+  CHECK(r.status == 2);
+  CHECK(r.out.empty());
+  REQUIRE(lines(r.err).size() == 1);
+  CHECK(r.err.find("--metrics") != std::string::npos);
+  std::vector<std::string> const left = trials(folder);
+  REQUIRE(left.size() == 2);  // a folder, and the file in it
+  CHECK(r.err.find("stays in '" + std::min(left[0], left[1]) + "': Operation not permitted") !=
+        std::string::npos);
+}
+
 TEST_CASE("a path that ranks of one machine share is refused by each, in one sentence of one") {
   Folder const folder;
   for (std::string const& flags : {"--save '" + (folder.path / "text").string() + "'",
@@ -127,7 +183,47 @@ TEST_CASE("a path that ranks of one machine share is refused by each, in one sen
   CHECK(lines(other.err).size() == 1);
   CHECK(other.err.find("/nowhere/text") != std::string::npos);
 #endif
+#if ZERO_GPT2_MPI
+  Result const small_machine =
+      run(folder, "--width 65536 --heads 1 --layers 1000",
+          "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_RANK=1 "
+          "OMPI_COMM_WORLD_LOCAL_RANK=0");
+  CHECK(small_machine.status == 2);
+  CHECK(lines(small_machine.err).size() == 1);
+  CHECK(small_machine.err.find("and this machine has") != std::string::npos);
+#endif
 }
+
+TEST_CASE("where no launcher says who is first on a machine, rank 0 alone speaks of its files") {
+  Folder const folder;
+  for (std::string const rank : {"0", "1"}) {
+    INFO(rank);
+    Result const r = run(folder, "--text /nowhere/text", "PMI_SIZE=2 PMI_RANK=" + rank);
+    CHECK(r.status == 2);
+    CHECK(r.out.empty());
+    CHECK(lines(r.err).size() == (rank == "0" ? 1 : 0));
+  }
+}
+
+#if ZERO_GPT2_MPI  // others are refused before any path is tried
+TEST_CASE("what one rank alone may meet, its own file, it says itself") {
+  Folder const folder;
+  for (std::string const rank : {"0", "1"}) {
+    for (std::string const& environment :
+         {"PMI_SIZE=2 PMI_RANK=" + rank,
+          "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=" + rank +
+              " OMPI_COMM_WORLD_LOCAL_RANK=" + rank}) {
+      INFO(environment);
+      Result const r =
+          run(folder, small(folder) + "--offload-optimizer nvme --nvme-path /nowhere", environment);
+      CHECK(r.status == 2);
+      CHECK(r.out.empty());
+      CHECK(lines(r.err).size() == 1);
+      CHECK(r.err.starts_with("rank " + rank + ": gpt2: --nvme-path '/nowhere': "));
+    }
+  }
+}
+#endif
 
 TEST_CASE("--help lists the flags and runs nothing") {
   Folder const folder;
