@@ -49,12 +49,18 @@ class DisplacedValues {
   }
   /// Puts values into the trainer and keeps those that were there. Waits.
   /// @param need,first,values as SliceReader hands them out; no element twice
-  /// @throws what has failed in the trainer, which ends the work of all ranks; std::bad_alloc where
-  /// there is no memory to note what is taken, and then nothing was
+  /// @throws what has failed in the trainer, which ends the work of all ranks; OutOfMemory where
+  /// there is none to note what is taken, and then nothing was
   void exchange(std::size_t need, Index first, std::span<float const> values) {
     Stretch const stretch{need, first, std::ssize(values)};
     on_trainer([&] { read(stretch); });
-    keep(stretch);
+    try {
+      keep(stretch);
+    } catch (std::bad_alloc const&) {
+      NeededSlice const& of = plan_.needs()[need];
+      throw OutOfMemory("checkpoint: the host has no memory to note that " + of.kind +
+                        " of tensor '" + of.tensor + "' was taken from the trainer");
+    }
     on_trainer([&] { write(stretch, values); });
   }
   /// Rethrows what exchange() has met in the trainer itself, if anything.
