@@ -8,6 +8,7 @@
 
 #include <array>
 #include <barrier>
+#include <bit>
 
 namespace {
 
@@ -85,6 +86,75 @@ TEST_CASE("a staged load that finds a flipped bit leaves every bit, and training
         }
       });
       CHECK(found == undisturbed);  // with states: the last step depends on them
+    }
+  }
+}
+
+TEST_CASE("signed zeros, payloads of NaN and subnormal numbers come back with their bits") {
+  using Bits = std::vector<std::uint32_t>;
+  auto const floats = [](Bits const& bits) {
+    std::vector<float> values;
+    for (std::uint32_t x : bits) values.push_back(std::bit_cast<float>(x));
+    return values;
+  };
+  auto const repeated = [](Bits const& some, std::size_t n) {
+    Bits all;
+    for (std::size_t i = 0; i < n; ++i) all.push_back(some[i % some.size()]);
+    return all;
+  };
+  constexpr std::uint32_t minus_zero = 0x80000000;
+  // A quiet and a signalling NaN with a payload, the smallest number, and one that is not special.
+  Bits const weights = {minus_zero, 0x7fc12345, 0x7f812345, 1, 0x3fc00000, 0};
+  // What bf16 holds as well, whose NaN are quiet.
+  Bits const short_ones = {minus_zero, 0x7fc50000, 0xffc10000, 0x00010000, 0x3fc00000, 0};
+  std::map<std::string, Bits> const given{{"master/b.w", repeated(weights, 19)},
+                                          {"master/b.b", Bits(4, minus_zero)},
+                                          {"master/d.w", Bits(66, 0)},
+                                          {"state.exp_avg/b.w", repeated(short_ones, 19)},
+                                          {"state.exp_avg/b.b", Bits(4, minus_zero)},
+                                          {"state.exp_avg_sq/d.w", repeated(short_ones, 66)}};
+  auto const seen = [](AnyTrainer& trainer) {
+    std::map<std::string, Bits> all;
+    for (auto const& [name, values] : trainer.seen()) {
+      for (float x : values) all[name].push_back(std::bit_cast<std::uint32_t>(x));
+    }
+    return all;
+  };
+  for (Storage const storage :
+       {Storage::floats, Storage::mixed, Storage::split, Storage::short_states}) {
+    for (int stage = 0; stage < 4; ++stage) {
+      CAPTURE(static_cast<int>(storage));
+      CAPTURE(stage);
+      Setup const setup = setup_of(stage, storage);
+      MemoryFiles files;
+      save_trained(setup, files);
+      std::barrier<> together(setup.world);
+      Canonical const found = state_after(setup, [&](AnyTrainer& trainer) {
+        trainer.step(0);
+        for (auto const& [key, bits] : given) {
+          std::size_t const slash = key.find('/');
+          bool const weight = key.starts_with("master/");
+          trainer.assign(key.substr(slash + 1), floats(bits),
+                         weight ? "weight" : key.substr(6, slash - 6));
+        }
+        trainer.assign("c.g", floats(repeated(short_ones, 130)), "weight");
+        auto const before = own_bits(trainer);
+        auto const seen_before = seen(trainer);
+        for (int file = 0; file < 3; ++file) {
+          std::byte& last = files.data(rank_file(file)).back();
+          together.arrive_and_wait();
+          if (trainer.rank() == 0) last ^= std::byte{1};
+          together.arrive_and_wait();
+          std::string const error =
+              error_of([&] { trainer.load("run", {.staging_bytes = staging, .files = &files}); });
+          together.arrive_and_wait();
+          if (trainer.rank() == 0) last ^= std::byte{1};
+          CHECK(error.find("'" + rank_file(file) + "' is damaged") != std::string::npos);
+          CHECK(own_bits(trainer) == before);
+          CHECK(seen(trainer) == seen_before);
+        }
+      });
+      for (auto const& [key, bits] : given) CHECK(found.at(key) == bits);
     }
   }
 }

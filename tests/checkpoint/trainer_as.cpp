@@ -78,7 +78,11 @@ class Typed final : public AnyTrainer {
   }
   void assign(std::string const& name, std::vector<float> const& values,
               std::string const& what) override {
-    more<void>([&](auto& t) { zero::assign(t, name, values, what); });
+    if constexpr (assigns) {
+      zero::assign(trainer_, name, values, what);
+    } else {
+      throw std::logic_error("not compiled for this trainer");
+    }
   }
   zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o) override {
     return more<zero::SavedModel>([&](auto& t) { return zero::save_model(t, dir, o); });
@@ -114,8 +118,9 @@ class Typed final : public AnyTrainer {
   static constexpr bool has_adamw = std::is_same_v<
       std::remove_cvref_t<decltype(std::declval<Trainer&>().optimizer_state().optimizer())>,
       zero::AdamW>;
-  static constexpr bool compiles_more = has_adamw && !Trainer::Context::splits_master &&
-                                        !std::is_same_v<typename Trainer::Parameter, zero::fp16>;
+  static constexpr bool assigns =
+      has_adamw && !std::is_same_v<typename Trainer::Parameter, zero::fp16>;
+  static constexpr bool compiles_more = assigns && !Trainer::Context::splits_master;
 
   template <class R, class F>
   R more(F f) {

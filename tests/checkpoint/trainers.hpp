@@ -66,7 +66,7 @@ class AnyTrainer {
   virtual void start(zero::BackgroundSave& save, std::string const& dir,
                      zero::SaveOptions const& o) = 0;
   virtual void prepare(zero::BackgroundSave& save) = 0;
-  // And this for AdamW in fp32 and bf16 alone.
+  // And this for AdamW in fp32 and bf16 alone; assign in Bf16Split as well.
   virtual std::vector<float> gather(std::string const& name, std::string const& what) = 0;
   virtual void assign(std::string const& name, std::vector<float> const& values,
                       std::string const& what) = 0;

@@ -57,6 +57,36 @@ inline std::string listed(std::vector<std::string> const& all) {
   return text;
 }
 
+inline std::string text_of(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (std::exception const& e) {
+    return e.what();
+  } catch (...) {
+    return "the load has failed";
+  }
+}
+
+/// Puts back what a load has displaced that has failed.
+/// @throws Error where that fails as well, StorageError where a file did, with both texts, once it
+/// has ended the work of all ranks
+inline void put_back_after(std::exception_ptr const& failure, TrainerAccess& x,
+                           DisplacedValues& displaced) {
+  auto const both = [&](char const* what) {
+    return text_of(failure) +
+           "; and the values that the trainer had could not be put back: " + what;
+  };
+  x.guarded([&] {
+    try {
+      displaced.put_back();
+    } catch (StorageError const& e) {
+      throw StorageError(both(e.what()));
+    } catch (std::exception const& e) {
+      throw Error(both(e.what()));
+    }
+  });
+}
+
 /// The way of a checkpoint into a trainer, in the order of its steps.
 /// @param find (Files&) -> FoundCheckpoint
 /// @param open (Files&, FoundCheckpoint const&, std::optional<SliceReader>&) makes the reader
@@ -68,49 +98,44 @@ inline LoadedCheckpoint load_into(
   Files& files = options.files == nullptr ? PosixFiles::of_system() : *options.files;
   Ranks const ranks = ranks_of(x, "load");
   FoundCheckpoint found;
+  std::uint64_t found_hash = 0;
   std::optional<LoadPlan> plan;
   std::optional<SliceReader> reader;
-  LoadingTrainer facts{x.units(),
-                       x.optimizer(),
-                       x.seed(),
-                       x.loss_scale().moves(),
-                       pieces_of(x, true, &TrainerAccess::kept),
-                       pieces_of(x, false, &TrainerAccess::kept)};
+  std::optional<DisplacedValues> displaced;
   ranks.together([&] {
     found = find(files);
-    plan.emplace(std::move(facts), found.manifest, options.parts);
+    std::string const text = manifest_text(found.manifest);
+    found_hash = XXH3_64bits(text.data(), text.size());
+    plan.emplace(LoadingTrainer{x.units(), x.optimizer(), x.seed(), x.loss_scale().moves(),
+                                pieces_of(x, true, &TrainerAccess::kept),
+                                pieces_of(x, false, &TrainerAccess::kept)},
+                 found.manifest, options.parts);
     if (options.strict && !plan->differences().empty()) {
       throw CheckpointError("checkpoint: '" + found.folder +
                             "' is not of this trainer:" + listed(plan->differences()));
     }
     open(files, found, reader);
     reader->need(plan->needs());
+    displaced.emplace(x, *plan);
   });
-  ranks.require_same(manifest_text(found.manifest), "different checkpoints in '" + dir + "'");
+  ranks.require_same(found_hash, "different checkpoints in '" + dir + "'");
   ranks.require_same(std::to_string(static_cast<int>(options.parts)) + (options.strict ? "s" : "n"),
                      "different LoadOptions::parts or strict");
   bool const clears = options.parts != LoadedParts::everything || !plan->differences().empty();
-  DisplacedValues displaced(x, *plan);
   bool const exchanges =
-      displaced.bytes() <= options.staging_bytes && !(clears && plan->takes_states());
+      displaced->bytes() <= options.staging_bytes && !(clears && plan->takes_states());
   try {
-    std::exception_ptr of_trainer;
     std::string const failure = failure_of([&] {
       if (!exchanges) return reader->verify();
-      displaced.reserve();
+      displaced->reserve();
       reader->read([&](std::size_t need, Index first, std::span<float const> values) {
-        try {
-          x.guarded([&] { displaced.exchange(need, first, values); });
-        } catch (...) {  // not of the checkpoint: it has ended the trainer
-          of_trainer = std::current_exception();
-          throw;
-        }
+        displaced->exchange(need, first, values);
       });
     });
-    if (of_trainer) std::rethrow_exception(of_trainer);
+    displaced->rethrow_of_trainer();  // not of the checkpoint: it has ended the trainer
     ranks.require_all(failure);
   } catch (...) {
-    x.guarded([&] { displaced.put_back(); });
+    put_back_after(std::current_exception(), x, *displaced);
     throw;
   }
   // From here on a failure leaves the trainer between two states, and ends it on every rank.
@@ -153,10 +178,14 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
 /// @throws CheckpointError on every rank, before any state has changed, naming file and tensor for
 /// what is missing, damaged, cut short, foreign, twice there or half written; with strict, listing
 /// every difference of model and optimizer. Where `staging_bytes` lets values change places while
-/// others are read, this means that every bit is as it was again; what fails in the trainer's own
-/// memory, or in communication, ends the trainer.
+/// others are read, this means that every bit is as it was again, also where memory for staging
+/// fails. What fails in the trainer's own memory or files, or in communication, ends the trainer on
+/// every rank; where this befalls the putting back, the rank throws Error with the text of what the
+/// load had met as well. Parameters that are kept in files reach them as after a step: a failure of
+/// the last blocks is told by what next uses the trainer.
 /// Memory: four blocks and one tile of the host, whatever the model's size, and with
-/// `staging_bytes` another tile and at most so many bytes; nothing on the device.
+/// `staging_bytes` another tile, one as it is stored, 64 bytes for each tile of the model that a
+/// rank keeps, and at most so many bytes; nothing on the device.
 /// Communication: exchanges of words, and one publication of parameters as after an update.
 template <HasParts T>
 LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {

@@ -39,7 +39,7 @@ class SliceReader {
   /// @param found the checkpoint; outlives this
   /// @param rank,world of those that read; alone, every header is read here
   /// @throws CheckpointError naming file and tensor for what is missing, damaged, of another size,
-  /// or not what the manifest says
+  /// or not what the manifest says; alone, for elements that stand in two files, needed or not
   SliceReader(Files& files, FoundCheckpoint const& found, Index rank = 0, Index world = 1)
       : files_(files), found_(found), slices_(found.manifest.files.size()) {
     for (CheckpointUnit const& unit : found.manifest.units) {
@@ -48,6 +48,7 @@ class SliceReader {
     has_header_.resize(slices_.size());
     if (world > 1) expect();
     for (std::size_t f = at(rank); f < slices_.size(); f += at(world)) read_header(f);
+    if (world == 1) check_once();
   }
 
   /// For files whose headers have been read by the caller, and that have no checksums.
@@ -62,7 +63,8 @@ class SliceReader {
   Index bytes_read() const { return bytes_read_; }  ///< so far, whole blocks
 
   /// Says what is to be read.
-  /// @throws CheckpointError naming the tensor, where its elements stand in no file, or in two
+  /// @throws CheckpointError naming the tensor, where its elements stand in no file; and in two,
+  /// needed or not
   void need(std::vector<NeededSlice> needs) {
     needs_ = std::move(needs);
     read_headers();
@@ -162,8 +164,8 @@ class SliceReader {
     bytes_read_ += reader.bytes_read();
     if (expected_ && !expected_->are(slices_[f], f)) others_ = true;
   }
-  /// Those that the needs ask for. Where a file holds something else than a save would have put
-  /// there, all of them, and no element may stand in two files, needed here or not.
+  /// Those that the needs ask for; all of them where a file holds something else than a save would
+  /// have put there, which one rank of those that read together has seen.
   void read_headers() {
     if (expected_) {
       for (NeededSlice const& need : needs_) {
@@ -173,6 +175,11 @@ class SliceReader {
     }
     if (!others_) return;
     for (std::size_t f = 0; f < slices_.size(); ++f) read_header(f);
+    check_once();
+  }
+  /// No element may stand in two files, needed here or not: whether a checkpoint is refused does
+  /// not depend on how many ranks read it. Of a save's own cut it is known.
+  void check_once() const {
     std::map<std::pair<std::string_view, std::string_view>, Cover> covers;
     for (auto const& file : slices_) {
       for (StoredSlice const& slice : file) {
