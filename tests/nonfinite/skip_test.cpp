@@ -186,6 +186,7 @@ TEST_CASE("where backward goes another way, its own order says which of several 
     for (Row const& row : {Row{permuted, 1, 3}, Row{permuted, 3, 0}, Row{permuted, 0, 2},
                            Row{tied(), 3, 0}, Row{tied(), 1, 0}}) {
       for (bool swapped : {false, true}) {
+        if (ZERO_TESTS_SANITIZED && swapped != (family.world == 2)) continue;
         int const last = family.world - 1;
         Config config =
             poisoned(family, {{1, 0, swapped ? last : 0, {row.first, 0, 1, nan}},
