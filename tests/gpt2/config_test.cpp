@@ -185,7 +185,8 @@ TEST_CASE("a folder for state that a configuration names is refused by its key")
   Folder const folder;
   for (std::string const section : {"offload_optimizer", "offload_param"}) {
     folder.write("c.json",
-                 R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, ")" +
+                 R"({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW"},
+      "zero_optimization": {"stage": 3, ")" +
                      section + R"(": {"device": "nvme", "nvme_path": "/nowhere"}}})");
     Result const refused = run(folder, "--config c.json --ranks 2 --steps 1");
     INFO(refused.err);
