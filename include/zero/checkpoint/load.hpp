@@ -152,7 +152,7 @@ inline LoadedCheckpoint load_into(
                    options.parts == LoadedParts::weights ? 0 : found.manifest.step);
   });
   x.synchronize();
-  return {found.folder, found.manifest, plan->differences(), plan->warnings(),
+  return {std::move(found.folder), std::move(found.manifest), plan->differences(), plan->warnings(),
           reader->bytes_read()};
 }
 
