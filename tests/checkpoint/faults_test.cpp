@@ -188,7 +188,7 @@ TEST_CASE("an error names file, offset and reason, on every rank") {
 }
 
 TEST_CASE(
-    "before latest moves a rank reads back size and first block; the rest is found by a load") {
+    "before latest moves a rank reads back size and first block, and the rest is found by a load") {
   // Bytes of rank 1's file that change when all is written, before the checkpoint has its name.
   struct Damage {
     std::size_t place;

@@ -86,6 +86,8 @@ header core/error.hpp "$(lines 399)"
 expect 'include/zero/core/error.hpp: 401 lines, cap 400'
 printf '%s\n' "$spdx" 'TEST_CASE("one; two") {}' >"$tree/tests/comm/threads_test.cpp"
 expect 'threads_test.cpp:2: the name of a test case holds a semicolon'
+printf '%s\n' "$spdx" 'TEST_CASE(' '    "one; two") {}' >"$tree/tests/comm/threads_test.cpp"
+expect 'threads_test.cpp:3: the name of a test case holds a semicolon'
 lines 501 >"$tree/tests/comm/threads_test.cpp"
 expect 'tests/comm/threads_test.cpp: 501 lines, cap 500'
 for part in 1 2 3 4 5 6 7 8 9 10; do header "step/part_$part.hpp" "$(lines 390)"; done
