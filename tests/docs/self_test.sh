@@ -36,20 +36,23 @@ expect 1 'no such block' "${compare[@]}"
 printf '#!/bin/sh\nexit 1\n' >"$dir/program"
 expect 1 'a program that fails' "${compare[@]}"
 
-# Measured columns.
+# Formulas and measured columns.
 program 'stage  bytes       by formula  tables  measured peak   elements  by formula  measured
 0      16 P        12,582,912   5,888     12,588,800   2 P (N-1)/N  1,179,648  1,179,648
 1      4 P + 12 P/N  5,505,024   5,888     5,510,912   2 P (N-1)/N  1,179,648  1,179,648
 2      2 P           4,521,984   5,888     4,527,872   2 P (N-1)/N  1,179,648  1,179,648
 3      16 P/N        3,538,944   5,888     3,544,832   (3 P - U)  1,732,608  1,732,608'
 table() {
-  printf '| `Sharded<0>` | 16 P | 12,588,800 | 2 P | 1,179,648 |\n| `Sharded<1>` | 4 P | 5,510,912 | 2 P | 1,179,648 |\n' >"$dir/document.md"
-  printf '| `Sharded<2>` | 2 P | 4,527,872 | 2 P | 1,179,648 |\n| `Sharded<3>` | 16 P/N | %s | 3 P | 1,732,608 |\n' "$1" >>"$dir/document.md"
+  local wire='2 P (N-1)/N | 1,179,648'
+  printf '| `Sharded<0>` | 16 P | 12,588,800 | %s |\n| `Sharded<1>` | 4 P + 12 P/N | 5,510,912 | %s |\n' "$wire" "$wire" >"$dir/document.md"
+  printf '| `Sharded<2>` | 2 P | 4,527,872 | %s |\n| `Sharded<3>` | %s | %s | (3 P - U) | 1,732,608 |\n' "$wire" "$2" "$1" >>"$dir/document.md"
 }
-table 3,544,832
+table 3,544,832 '16 P/N'
 expect 0 'they agree' bash "$here/measured.sh" "$dir/document.md" "$dir/program"
-table 3,544,833
+table 3,544,833 '16 P/N'
 expect 1 'another number' bash "$here/measured.sh" "$dir/document.md" "$dir/program"
+table 3,544,832 '16 P'
+expect 1 'another formula' bash "$here/measured.sh" "$dir/document.md" "$dir/program"
 
 # Names.
 project=$dir/project

@@ -160,8 +160,8 @@ void squares_launched(cudaStream_t stream, T const* x, Index n, SquaresWorkspace
 
 /// record[0] += sum of from[i]^2; not finite: record[1] = max(record[1], mark + 1).
 ///
-/// Ordering: uses the stream's workspace.
-/// @param from a multiple of 64 elements at a multiple of 16 bytes
+/// Ordering: uses the stream's workspace. `from` is a multiple of 64 elements at a multiple of 16
+/// bytes.
 /// @throws InvalidArgument for another address or size
 template <class T, cuda::RunsKernels D>
 void add_squares(typename D::Stream& stream, View<T const, D> from, View<double, D> record,
