@@ -10,16 +10,16 @@ trap 'rm -rf "$folder"' EXIT
 bin=$folder/bin
 mkdir "$bin"
 for tool in bash cat env grep mktemp rm tail tr; do ln -s "$(command -v "$tool")" "$bin/$tool"; done
-stub() { printf '#!%s\nfolder=%q\n%s\n' "$bin/bash" "$folder" "$(cat)" >"$bin/$1"; chmod +x "$bin/$1"; }
-stub id <<<'cat "$folder/user"'
-stub dpkg-query <<<'grep -qx -- "${@: -1}" "$folder/installed" || { echo "no packages found" >&2; exit 1; }
+pretend() { printf '#!%s\nfolder=%q\n%s\n' "$bin/bash" "$folder" "$(cat)" >"$bin/$1"; chmod +x "$bin/$1"; }
+pretend id <<<'cat "$folder/user"'
+pretend dpkg-query <<<'grep -qx -- "${@: -1}" "$folder/installed" || { echo "no packages found" >&2; exit 1; }
 echo -n installed'
-stub apt-cache <<<'grep -qx -- "$2" "$folder/known" && printf "%s:\n  Installed: (none)\n  Candidate: 1.0-1\n" "$2"
+pretend apt-cache <<<'grep -qx -- "$2" "$folder/known" && printf "%s:\n  Installed: (none)\n  Candidate: 1.0-1\n" "$2"
 grep -qx -- "$2" "$folder/virtual" && printf "%s:\n  Installed: (none)\n  Candidate: (none)\n" "$2"
 exit 0'
-stub apt-get <<<'echo "apt-get $*" >>"$folder/calls"
+pretend apt-get <<<'echo "apt-get $*" >>"$folder/calls"
 case " $* " in *" update "*) [ ! -e "$folder/no_update" ] ;; *) [ ! -e "$folder/no_install" ] || { echo "E: no room" >&2; exit 100; } ;; esac'
-stub sudo <<<'echo sudo >>"$folder/calls"
+pretend sudo <<<'echo sudo >>"$folder/calls"
 exec "$@"'
 
 failed=0
