@@ -2,6 +2,7 @@
 // Runs of the program gpt2 that are stopped and go on: the bits of the run that never stopped, and
 // the same run at another world and stage.
 #include <doctest/doctest.h>
+#include <gpt2/program.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,24 +19,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(fs::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// A folder with a text to train on, gone when the test ends.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("gpt2_checkpoint_" + std::to_string(::getpid()));
-  Folder() {
-    fs::create_directories(path);
-    std::ofstream text(path / "text");
-    for (int i = 0; i < 400; ++i) text << "the " << i % 7 << " cats sat on mat " << i % 13 << ".\n";
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { fs::remove_all(path); }
-};
+using gpt2_program::Folder;
+using gpt2_program::read;
 
 struct Result {
   int status;
@@ -54,7 +39,7 @@ std::string command_of(std::string const& flags) {
          "--context 16 --seed 3 --json " + flags;
 }
 
-Result run(Folder const& folder, std::string const& flags) {
+Result run_inside(Folder const& folder, std::string const& flags) {
   std::string const command =
       "cd '" + folder.path.string() + "' && " + command_of(flags) + " >out 2>err";
   int const status = std::system(command.c_str());
@@ -95,10 +80,10 @@ TEST_CASE("a run that stops and goes on ends with the bits of the run that never
     for (std::string const stage : {"0", "1", "2", "3"}) {
       std::string const flags =
           "--ranks 2 --batch 2 --steps 9 --precision " + precision + " --stage " + stage + " ";
-      Result const whole = run(folder, flags);
+      Result const whole = run_inside(folder, flags);
       fs::remove_all(folder.path / "run");
-      Result const first = run(folder, flags + "--stop-after 4 --save run");
-      Result const rest = run(folder, flags + "--resume run");
+      Result const first = run_inside(folder, flags + "--stop-after 4 --save run");
+      Result const rest = run_inside(folder, flags + "--resume run");
       REQUIRE(whole.status == 0);
       REQUIRE(first.status == 0);
       INFO(rest.err);
@@ -114,10 +99,11 @@ TEST_CASE("a run that stops and goes on ends with the bits of the run that never
 TEST_CASE("resumed where it was stopped, a run trains nothing and says what was loaded") {
   Folder const folder;
   std::string const flags = "--ranks 2 --batch 2 --steps 9 --stop-after 4 ";
-  Result const first = run(folder, flags + "--save run");
+  Result const first = run_inside(folder, flags + "--save run");
   for (std::string const other :
        {"--stage 3 --ranks 2", "--stage 1 --ranks 4", "--stage 0 --ranks 1"}) {
-    Result const again = run(folder, "--batch 2 --steps 9 --stop-after 4 --resume run " + other);
+    Result const again =
+        run_inside(folder, "--batch 2 --steps 9 --stop-after 4 --resume run " + other);
     INFO(again.err);
     REQUIRE(again.status == 0);
     CHECK(again.json("parameters_hash") == first.json("parameters_hash"));
@@ -133,10 +119,10 @@ TEST_CASE(
   // samples of 16 bytes go through several epochs of the text of the test only with a large batch.
   Folder const folder;
   std::string const flags = "--steps 40 --precision fp32 ";
-  Result const whole = run(folder, "--ranks 2 --batch 16 --stage 1 " + flags);
+  Result const whole = run_inside(folder, "--ranks 2 --batch 16 --stage 1 " + flags);
   Result const first =
-      run(folder, "--ranks 2 --batch 16 --stage 1 --stop-after 17 --save run " + flags);
-  Result const rest = run(folder, "--ranks 4 --batch 8 --stage 3 --resume run " + flags);
+      run_inside(folder, "--ranks 2 --batch 16 --stage 1 --stop-after 17 --save run " + flags);
+  Result const rest = run_inside(folder, "--ranks 4 --batch 8 --stage 3 --resume run " + flags);
   REQUIRE(whole.status == 0);
   REQUIRE(first.status == 0);
   INFO(rest.err);
@@ -147,8 +133,8 @@ TEST_CASE(
 
 TEST_CASE("save-every and save-total-limit: what stays, and what latest names") {
   Folder const folder;
-  Result const result =
-      run(folder, "--ranks 2 --batch 2 --steps 7 --save run --save-every 2 --save-total-limit 2");
+  Result const result = run_inside(
+      folder, "--ranks 2 --batch 2 --steps 7 --save run --save-every 2 --save-total-limit 2");
   REQUIRE(result.status == 0);
   CHECK(latest(folder, "run") == "step-00000007");
   CHECK(fs::exists(folder.path / "run/step-00000006/manifest.json"));
@@ -159,8 +145,8 @@ TEST_CASE("SIGTERM saves, then ends") {
   Folder const folder;
   Result const ended = terminated(folder, "--save run");
   CHECK(ended.status == 0);
-  Result const again = run(folder, "--ranks 2 --batch 2 --steps 100000 --stop-after " +
-                                       ended.json("steps") + " --resume run");
+  Result const again = run_inside(folder, "--ranks 2 --batch 2 --steps 100000 --stop-after " +
+                                              ended.json("steps") + " --resume run");
   REQUIRE(again.status == 0);
   CHECK(again.json("parameters_hash") == ended.json("parameters_hash"));
 }
@@ -184,26 +170,27 @@ TEST_CASE("SIGTERM before the first evaluation saves what the run keeps, and end
 TEST_CASE("evaluations keep the best checkpoint and end with it") {
   Folder const folder;
   std::string const flags = "--ranks 2 --batch 2 --steps 12 ";
-  Result const best = run(folder, flags +
-                                      "--save run --eval-steps 3 --save-total-limit 1 "
-                                      "--load-best-model-at-end");
+  Result const best = run_inside(folder, flags +
+                                             "--save run --eval-steps 3 --save-total-limit 1 "
+                                             "--load-best-model-at-end");
   INFO(best.err);
   REQUIRE(best.status == 0);
   std::string name = read(folder.path / "run/best");
   name.resize(name.find('\n'));
   Result const loaded =
-      run(folder, "--ranks 2 --batch 2 --steps 12 --stop-after " +
-                      std::to_string(std::stoi(name.substr(5))) + " --resume run/" + name);
+      run_inside(folder, "--ranks 2 --batch 2 --steps 12 --stop-after " +
+                             std::to_string(std::stoi(name.substr(5))) + " --resume run/" + name);
   REQUIRE(loaded.status == 0);
   CHECK(loaded.json("parameters_hash") == best.json("parameters_hash"));
 
-  Result const models = run(folder, flags + "--save models --eval-steps 6 --save-only-model");
+  Result const models =
+      run_inside(folder, flags + "--save models --eval-steps 6 --save-only-model");
   REQUIRE(models.status == 0);
   CHECK(fs::exists(folder.path / "models/step-00000012/model.safetensors"));
   CHECK(fs::exists(folder.path / "models/step-00000012/config.json"));
   CHECK(!fs::exists(folder.path / "models/step-00000012/manifest.json"));
   // The last step is kept, whether an evaluation was due there or not.
-  REQUIRE(run(folder, flags + "--save last --eval-steps 8 --save-only-model").status == 0);
+  REQUIRE(run_inside(folder, flags + "--save last --eval-steps 8 --save-only-model").status == 0);
   CHECK(fs::exists(folder.path / "last/step-00000008/model.safetensors"));
   CHECK(fs::exists(folder.path / "last/step-00000012/model.safetensors"));
 }
@@ -211,11 +198,12 @@ TEST_CASE("evaluations keep the best checkpoint and end with it") {
 TEST_CASE("a model is exported, and a run begins with it") {
   Folder const folder;
   Result const first =
-      run(folder, "--ranks 2 --batch 2 --steps 3 --precision fp32 --stage 3 --export model");
+      run_inside(folder, "--ranks 2 --batch 2 --steps 3 --precision fp32 --stage 3 --export model");
   REQUIRE(first.status == 0);
-  Result const imported = run(folder,
-                              "--ranks 3 --batch 2 --steps 3 --stop-after 1 --precision fp32 "
-                              "--stage 2 --import model --optimizer sgd --lr 0");
+  Result const imported =
+      run_inside(folder,
+                 "--ranks 3 --batch 2 --steps 3 --stop-after 1 --precision fp32 "
+                 "--stage 2 --import model --optimizer sgd --lr 0");
   INFO(imported.err);
   REQUIRE(imported.status == 0);
   CHECK(imported.json("parameters_hash") == first.json("parameters_hash"));
@@ -224,7 +212,7 @@ TEST_CASE("a model is exported, and a run begins with it") {
 TEST_CASE("what cannot be resumed ends with a sentence, never with a fresh start") {
   Folder const folder;
   std::string const flags = "--ranks 2 --batch 2 --steps 4 ";
-  REQUIRE(run(folder, flags + "--save run").status == 0);
+  REQUIRE(run_inside(folder, flags + "--save run").status == 0);
   // What a trainer has to be built for is found when the plan is out.
   for (auto const& [more, part, status] :
        {std::tuple<std::string, std::string, int>{
@@ -234,7 +222,7 @@ TEST_CASE("what cannot be resumed ends with a sentence, never with a fresh start
         {"--import run", "has neither model.safetensors nor", 2},
         {"--save run/" + latest(folder, "run"), "is a checkpoint itself", 2},
         {"--export run/" + latest(folder, "run"), "is a checkpoint itself", 2}}) {
-    Result const result = run(folder, flags + more);
+    Result const result = run_inside(folder, flags + more);
     INFO(result.err);
     CHECK(result.status == status);
     CHECK(result.err.find(part) != std::string::npos);
@@ -245,7 +233,7 @@ TEST_CASE("what cannot be resumed ends with a sentence, never with a fresh start
        {"--save-every 2", "--save run --save-only-model", "--resume run --import run",
         "--save run --eval-steps 2 --save-only-model --load-best-model-at-end",
         "--save run --save-every 2 --eval-steps 2", "--save-total-limit 0"}) {
-    Result const result = run(folder, flags + wrong);
+    Result const result = run_inside(folder, flags + wrong);
     INFO(wrong);
     CHECK(result.status == 2);
     CHECK(result.out.empty());

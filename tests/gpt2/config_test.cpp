@@ -2,6 +2,7 @@
 // The program gpt2 under a DeepSpeed configuration: the files of the cases train, and a file says
 // what flags would.
 #include <doctest/doctest.h>
+#include <gpt2/program.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,27 +18,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(fs::path const& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// A folder with a text to train on, gone when the test ends.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("gpt2_config_test_" + std::to_string(::getpid()));
-  Folder() {
-    fs::create_directories(path);
-    std::ofstream text(path / "text");
-    for (int i = 0; i < 400; ++i) text << "the " << i % 7 << " cats sat on mat " << i % 13 << ".\n";
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { fs::remove_all(path); }
-  void write(std::string const& name, std::string const& text) const {
-    std::ofstream(path / name) << text;
-  }
-};
+using gpt2_program::Folder;
+using gpt2_program::read;
 
 struct Result {
   int code;
@@ -53,7 +35,8 @@ struct Result {
 };
 
 /// Runs a small model in the folder. @param environment NAME=value, with a blank behind
-Result run(Folder const& folder, std::string const& flags, std::string const& environment = "") {
+Result run_inside(Folder const& folder, std::string const& flags,
+                  std::string const& environment = "") {
   std::string const command =
       "cd '" + folder.path.string() + "' && " + environment + "'" + ZERO_GPT2_PROGRAM +
       "' --text text --layers 2 --width 16 --heads 2 --context 16 --json " + flags + " >out 2>err";
@@ -82,14 +65,14 @@ TEST_CASE("the guide's configurations train with arguments, and are refused with
   for (auto const& [file, stage] : cases) {
     CAPTURE(file);
     Result const result =
-        run(folder, case_file(file) + "--arguments args.json --ranks 2 --reduce boundary");
+        run_inside(folder, case_file(file) + "--arguments args.json --ranks 2 --reduce boundary");
     REQUIRE_MESSAGE(result.code == 0, result.err);
     CHECK(result.json("stage") == stage);
     CHECK(result.json("steps") == "8");
     CHECK(std::stod(result.json("last_loss")) < std::stod(result.json("first_loss")));
     CHECK(result.json("planned_bytes") == result.json("measured_bytes"));
     hashes[i++] = result.json("parameters_hash");
-    CHECK(run(folder, case_file(file) + "--ranks 2").code == 2);
+    CHECK(run_inside(folder, case_file(file) + "--ranks 2").code == 2);
   }
   CHECK(hashes[1] == hashes[2]);  // bf16 at stages 1 and 2, reduced at one moment
   CHECK(hashes[0] != hashes[3]);  // with and without weight decay
@@ -100,12 +83,12 @@ TEST_CASE("bare fragments are refused, and s04 trains with both kinds of state i
   folder.write("args.json", arguments);
   for (auto const& entry : fs::directory_iterator(ZERO_GPT2_CONFIG_CASES "/fragments")) {
     CAPTURE(entry.path().string());
-    Result const result = run(folder, "--config '" + entry.path().string() + "' --ranks 2");
+    Result const result = run_inside(folder, "--config '" + entry.path().string() + "' --ranks 2");
     CHECK(result.code == 2);
     CHECK(result.err.find("train_micro_batch_size_per_gpu") != std::string::npos);
   }
-  Result const offload =
-      run(folder, case_file("s04_seed_stage3_offload.json") + "--arguments args.json --ranks 2");
+  Result const offload = run_inside(
+      folder, case_file("s04_seed_stage3_offload.json") + "--arguments args.json --ranks 2");
   INFO(offload.err);
   REQUIRE(offload.code == 0);
   CHECK(offload.json("planned_bytes") == offload.json("measured_bytes"));
@@ -121,11 +104,11 @@ TEST_CASE("a configuration gives the bits of the flags that say the same") {
     "zero_optimization": {"stage": 3}})");
   folder.write("args.json",
                R"({"warmup_steps": 1, "max_steps": 10, "seed": 3, "lr_scheduler_type": "linear"})");
-  Result const file = run(folder, "--config c.json --arguments args.json --ranks 2");
+  Result const file = run_inside(folder, "--config c.json --arguments args.json --ranks 2");
   REQUIRE_MESSAGE(file.code == 0, file.err);
-  Result const flags = run(folder,
-                           "--stage 3 --batch 2 --accumulation 2 --precision bf16 --lr 0.01 "
-                           "--steps 10 --seed 3 --ranks 2");
+  Result const flags = run_inside(folder,
+                                  "--stage 3 --batch 2 --accumulation 2 --precision bf16 --lr 0.01 "
+                                  "--steps 10 --seed 3 --ranks 2");
   REQUIRE(flags.code == 0);
   CHECK(file.json("parameters_hash") == flags.json("parameters_hash"));
   CHECK(file.json("last_loss") == flags.json("last_loss"));
@@ -134,7 +117,7 @@ TEST_CASE("a configuration gives the bits of the flags that say the same") {
       "d.json",
       R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "bf16": {"enabled": true},
     "zero_optimization": {"stage": 3}})");
-  Result const own = run(folder, "--config d.json --lr 0.01 --steps 10 --seed 3 --ranks 2");
+  Result const own = run_inside(folder, "--config d.json --lr 0.01 --steps 10 --seed 3 --ranks 2");
   REQUIRE_MESSAGE(own.code == 0, own.err);
   CHECK(own.json("parameters_hash") == flags.json("parameters_hash"));
 }
@@ -148,8 +131,8 @@ TEST_CASE(
   folder.write("d.json",
                R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}})");
   std::string const environment = "ACCELERATE_DEEPSPEED_CONFIG_FILE=d.json ";
-  CHECK(run(folder, "--ranks 2 --steps 1", environment).json("stage") == "2");
-  Result const both = run(folder, "--config c.json --ranks 2 --steps 1", environment);
+  CHECK(run_inside(folder, "--ranks 2 --steps 1", environment).json("stage") == "2");
+  Result const both = run_inside(folder, "--config c.json --ranks 2 --steps 1", environment);
   CHECK(both.json("stage") == "2");
   CHECK(both.err.find("c.json does not count beside what accelerate names in "
                       "ACCELERATE_DEEPSPEED_CONFIG_FILE, d.json") != std::string::npos);
@@ -163,7 +146,7 @@ TEST_CASE("OneCycle trains where its momentum stays, and says so where it would 
         R"({"train_micro_batch_size_per_gpu": 2, "scheduler": {"type": "OneCycle", "params":
       {"cycle_min_lr": 0.001, "cycle_max_lr": 0.01, "cycle_first_step_size": 4)" +
             more + "}}" + optimizer + "}");
-    return run(folder, "--config c.json --ranks 2 --steps 8");
+    return run_inside(folder, "--config c.json --ranks 2 --steps 8");
   };
   for (std::string const optimizer : {"", R"(, "optimizer": {"type": "AdamW"})"}) {
     Result const still = cycle(R"(, "cycle_momentum": false)", optimizer);
@@ -188,7 +171,7 @@ TEST_CASE("a folder for state that a configuration names is refused by its key")
                  R"({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW"},
       "zero_optimization": {"stage": 3, ")" +
                      section + R"(": {"device": "nvme", "nvme_path": "/nowhere"}}})");
-    Result const refused = run(folder, "--config c.json --ranks 2 --steps 1");
+    Result const refused = run_inside(folder, "--config c.json --ranks 2 --steps 1");
     INFO(refused.err);
     CHECK(refused.code == 2);
     CHECK(refused.out.empty());
@@ -205,7 +188,7 @@ TEST_CASE("a model that stage 3 may not gather is refused by the key before a ru
   auto const run_at = [&](std::string const& zero_optimization, std::string const& flags) {
     folder.write("c.json", R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {)" +
                                zero_optimization + "}}");
-    return run(folder, "--config c.json --ranks 2 --steps 2 " + flags);
+    return run_inside(folder, "--config c.json --ranks 2 --steps 2 " + flags);
   };
   std::string const models = "--save models --eval-steps 1 --save-only-model";
   for (std::string const& section :
@@ -249,17 +232,18 @@ TEST_CASE("flags beside what a configuration decides are refused") {
   for (std::string const flag :
        {"--stage 1", "--batch 2", "--precision fp32", "--lr 1", "--bucket 1", "--optimizer lion"}) {
     CAPTURE(flag);
-    Result const result = run(folder, "--config c.json " + flag);
+    Result const result = run_inside(folder, "--config c.json " + flag);
     CHECK(result.code == 2);
     CHECK(result.err.find(flag.substr(0, flag.find(' ')) + " beside a configuration") !=
           std::string::npos);
   }
-  CHECK(run(folder, "--config c.json --arguments args.json --seed 4")
+  CHECK(run_inside(folder, "--config c.json --arguments args.json --seed 4")
             .err.find("the arguments say seed 3") != std::string::npos);
-  CHECK(run(folder, "--config c.json --arguments args.json --steps 4").err.find("max_steps 10") !=
+  CHECK(run_inside(folder, "--config c.json --arguments args.json --steps 4")
+            .err.find("max_steps 10") != std::string::npos);
+  CHECK(run_inside(folder, "--arguments args.json").err.find("wants --config") !=
         std::string::npos);
-  CHECK(run(folder, "--arguments args.json").err.find("wants --config") != std::string::npos);
-  CHECK(run(folder, "--config none.json").code == 2);
+  CHECK(run_inside(folder, "--config none.json").code == 2);
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ struct Folder {
   Folder(Folder const&) = delete;
   Folder& operator=(Folder const&) = delete;
   ~Folder() { fs::remove_all(path); }
+  void write(std::string const& name, std::string const& text) const {
+    std::ofstream(path / name) << text;
+  }
 };
 
 /// The text after "key": in a line of JSON.

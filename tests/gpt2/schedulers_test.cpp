@@ -2,6 +2,7 @@
 // The program gpt2 trains with each of its schedulers, and the rates that it writes down are those
 // of the formulas in DeepSpeed's and transformers' sources, here by hand.
 #include <doctest/doctest.h>
+#include <gpt2/program.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,21 +18,7 @@
 
 namespace {
 
-namespace fs = std::filesystem;
-
-/// A folder with a text to train on, gone when the test ends.
-struct Folder {
-  fs::path path =
-      fs::temp_directory_path() / ("gpt2_schedulers_test_" + std::to_string(::getpid()));
-  Folder() {
-    fs::create_directories(path);
-    std::ofstream text(path / "text");
-    for (int i = 0; i < 100; ++i) text << "line " << i % 7 << " of " << i % 13 << ".\n";
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { fs::remove_all(path); }
-};
+using gpt2_program::Folder;
 
 /// The rates of the first five of ten steps, in multiples of --lr, as a run of a tiny model has
 /// written them.
