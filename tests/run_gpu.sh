@@ -61,7 +61,7 @@ else
     lines=8 one "$scenario of 2 ranks over NCCL, a GPU each" \
       bash tests/cuda/several_ranks.sh --own-gpus 2 "$bin/cuda_ranks" "$scenario"
   done
-  for scenario in late dies late-stage-{1,3}{,-replay} dies-stage-{1,3}{,-replay}; do
+  for scenario in late dies {late,dies}-stage-{1,3}{,-replay} late-stage-3{,-replay}-ahead; do
     lines=12 one "a rank of four over NCCL: $scenario" bash tests/cuda/failing_ranks.sh "$bin/cuda_ranks" "$scenario"
   done
   for example in 5_one_gpu 6_nccl_stages; do

@@ -105,7 +105,8 @@ foreach(world IN ITEMS 2 4)
 endforeach()
 foreach(scenario IN ITEMS late dies
     late-stage-1 late-stage-3 late-stage-1-replay late-stage-3-replay
-    dies-stage-1 dies-stage-3 dies-stage-1-replay dies-stage-3-replay)
+    dies-stage-1 dies-stage-3 dies-stage-1-replay dies-stage-3-replay
+    late-stage-3-ahead late-stage-3-replay-ahead)
   zero_cuda_ranks_test("a rank of four over NCCL: ${scenario}"
     ${ZERO_BASH} ${cuda_dir}/failing_ranks.sh $<TARGET_FILE:cuda_ranks> ${scenario})
 endforeach()

@@ -16,7 +16,7 @@ namespace zero::detail {
 
 /// What work() threw, as a text; empty where it did not.
 template <class F>
-std::string failure_of(F&& work) {
+std::string failure_of(F const& work) {
   try {
     work();
   } catch (CommunicationError const&) {

@@ -247,6 +247,7 @@ inline std::string reshard_checkpoint(FoundCheckpoint const& found, std::string 
   SliceReader reader(files, found);
   Layout const layout(detail::units_of(found.manifest), world);
   std::vector<std::vector<StoredSlice>> ranks;
+  ranks.reserve(at(world));
   for (Index r = 0; r < world; ++r) {
     ranks.push_back(detail::slices_of_rank(
         found.manifest, layout, r, detail::type_of_kind(reader, checkpoint_kind::state),

@@ -6,6 +6,8 @@
 #include <zero/checkpoint/convert.hpp>
 
 #include <bit>
+#include <functional>
+#include <numeric>
 
 namespace zero {
 
@@ -55,14 +57,14 @@ inline std::vector<CheckpointDifference> diff_checkpoints(FoundCheckpoint const&
       Index first = 0;
       detail::read_in_order(
           left, t.kind, t.name, 0, t.elements, [&](std::span<float const> values) {
-            detail::read_in_order(right, t.kind, t.name, first, std::ssize(values),
-                                  [&](std::span<float const> x) {
-                                    for (std::size_t i = 0; i < x.size(); ++i) {
-                                      if (std::bit_cast<std::uint32_t>(x[i]) !=
-                                          std::bit_cast<std::uint32_t>(values[i]))
-                                        ++unequal;
-                                    }
-                                  });
+            detail::read_in_order(
+                right, t.kind, t.name, first, std::ssize(values), [&](std::span<float const> x) {
+                  unequal += std::transform_reduce(x.begin(), x.end(), values.begin(), Index{0},
+                                                   std::plus<>(), [](float a, float b) {
+                                                     return Index{std::bit_cast<std::uint32_t>(a) !=
+                                                                  std::bit_cast<std::uint32_t>(b)};
+                                                   });
+                });
             first += std::ssize(values);
             detail::tell(progress, std::ssize(values) * 4, total);
           });

@@ -9,6 +9,7 @@
 
 #include <exception>
 #include <new>
+#include <ranges>
 
 namespace zero::detail {
 
@@ -71,8 +72,7 @@ class DisplacedValues {
   /// put back to them; only of parameters of trained tensors in files the last blocks may still be
   /// under way, and what fails there is told by what next uses the trainer.
   void put_back() {
-    for (auto taken = taken_.rbegin(); taken != taken_.rend(); ++taken) {
-      auto const& [stretch, kept] = *taken;
+    for (auto const& [stretch, kept] : std::views::reverse(taken_)) {
       tile_.assign(at(stretch.elements), 0.0f);
       if (kept) to_floats(places_[stretch.need].type, place(stretch), tile_);
       write(stretch, tile_);

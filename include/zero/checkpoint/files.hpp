@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -124,6 +123,7 @@ class PosixFiles final : public Files {
     int failed = 0;
     while (true) {
       errno = 0;  // readdir alone may set it: its end and its failure differ by nothing else
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else has the folder
       dirent const* const entry = ::readdir(folder);
       if (entry == nullptr) {
         failed = errno;
@@ -168,7 +168,7 @@ namespace detail {
 /// @param code errno, positive
 [[noreturn]] inline void throw_file_error(std::string const& call, std::string const& path,
                                           int code) {
-  throw FileError("checkpoint: " + call + " '" + path + "' failed: " + std::strerror(code) +
+  throw FileError("checkpoint: " + call + " '" + path + "' failed: " + detail::system_text(code) +
                       " (errno " + std::to_string(code) + ")",
                   code);
 }

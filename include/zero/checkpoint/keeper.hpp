@@ -141,7 +141,8 @@ class CheckpointKeeper {
           throw CheckpointError("checkpoint: '" + folder + "' is the best, and has no metric");
         metric = std::to_string(std::bit_cast<std::uint64_t>(*found.manifest.metric));
       } else if (std::ranges::none_of(inside, [](std::string const& file) {
-                   return file.starts_with("model") && file.find(".safetensors") != file.npos;
+                   return file.starts_with("model") &&
+                          file.find(".safetensors") != std::string::npos;
                  })) {
         throw CheckpointError("checkpoint: '" + folder + "' is the best, and has neither " +
                               std::string(detail::manifest_name) + " nor a model");

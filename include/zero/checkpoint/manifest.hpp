@@ -78,7 +78,7 @@ inline constexpr Index max_manifest_bytes = Index{1} << 30;
 
 /// The end of a manifest: a comma, its checksum, and the brace.
 inline std::string manifest_end(std::string_view body) {
-  return "\"checksum\":\"" + hex_text(checksum(body.data(), body.size())) + "\"}\n";
+  return R"("checksum":")" + hex_text(checksum(body.data(), body.size())) + "\"}\n";
 }
 
 inline boost::json::object to_json(CheckpointOptimizer const& o) {
@@ -138,7 +138,7 @@ inline CheckpointOptimizer optimizer_from(JsonMembers const& members) {
 }
 inline CheckpointLossScale loss_scale_from(JsonMembers const& members) {
   double const scale = members.number("scale");
-  if (!(scale > 0 && scale <= 0x1p127)) members.refuse("'scale' is no positive float");
+  if (scale <= 0 || scale > 0x1p127) members.refuse("'scale' is no positive float");
   return {members.truth("moves"),
           static_cast<float>(scale),
           {members.count("steps"), members.count("last_overflow", -1), members.count("hysteresis")},

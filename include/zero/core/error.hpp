@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace zero {
 
@@ -40,5 +41,12 @@ struct NotFinite : Error {
 struct CommunicationError : Error {
   using Error::Error;
 };
+
+namespace detail {
+
+/// The system's words for an errno.
+inline std::string system_text(int code) { return std::generic_category().message(code); }
+
+}  // namespace detail
 
 }  // namespace zero

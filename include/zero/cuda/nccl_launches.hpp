@@ -12,24 +12,24 @@
 
 namespace zero::cuda::detail {
 
-/// Collectives of one channel that were enqueued, each with an event behind it; where very many are
-/// under way, the youngest ones share theirs. Only the rank's host thread adds; whoever else
-/// calls holds the lock that add() is called under.
+/// Collectives of one channel that were enqueued and have not ended, each with an event behind it.
+/// Only the rank's host thread adds; whoever else calls holds the lock that add() is called under.
 class NcclLaunches {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Events of a channel: a host that runs farther ahead makes no more of them.
+  /// Under way on a channel: a host that is farther ahead waits. As many hide any pause of the
+  /// host; and once a world has failed, few enough are left to end, each of which takes NCCL
+  /// milliseconds then.
   static constexpr std::size_t most = 128;
 
-  /// Some collectives that were enqueued as one.
+  /// Some collectives that were enqueued as one: a group, or all of the channel in a graph.
   struct Launch {
-    Entry entry{};                     ///< the first of them
-    Index more = 0;                    ///< how many more
-    Index number = 0;                  ///< of the channel's launches, from 1
-    Index order = 0;                   ///< of all channels' launches
-    bool replayed = false;             ///< part of a graph; the entry is that of its record
-    Clock::time_point since{};         ///< when it was enqueued
-    cudaStream_t on_stream = nullptr;  ///< not owned
+    Entry entry{};              ///< the first of them
+    Index more = 0;             ///< how many more
+    Index number = 0;           ///< of the channel's launches, from 1
+    Index order = 0;            ///< of all channels' launches
+    bool replayed = false;      ///< part of a graph; the entry is that of its record
+    Clock::time_point since{};  ///< when it was enqueued
 
     /// "all_gather of 64 x 4 bytes a rank, unit 'h.3' (gather, step 12), number 7 on channel 1"
     std::string text(std::size_t channel) const {
@@ -57,26 +57,18 @@ class NcclLaunches {
   void make() {
     for (Event& event : events_) event = Event::make();
   }
-  /// Enqueues on the stream the event that stands behind the next one. What CUDA does here may
-  /// wait for the GPU where its queue is full, so no lock is held. @throws Failure
+  /// No more can be entered until sweep() has found one that has ended.
+  bool full() const { return size_ == most; }
+  /// Enqueues on the stream the event that stands behind the next one; not where it is full. What
+  /// CUDA does here may wait for the GPU where its queue is full, so no lock is held. @throws
+  /// Failure
   void record(cudaStream_t stream) {
-    if (size_ == most && launches_[place(most - 1)].on_stream != stream) {
-      // The shared event stands for both: a communicator's collectives end in their order anyway.
-      check(cudaStreamWaitEvent(stream, events_[place(most - 1)].native(), cudaEventWaitDefault),
-            "cudaStreamWaitEvent");
-    }
-    check(cudaEventRecord(events_[place(next())].native(), stream), "cudaEventRecord");
+    check(cudaEventRecord(events_[place(size_)].native(), stream), "cudaEventRecord");
   }
   /// Enters that one, right after record().
   void add(Launch launch) {
     launch.number = ++launched_;
-    if (size_ == most) {
-      Launch& youngest = launches_[place(most - 1)];
-      youngest.more += launch.more + 1;
-      youngest.on_stream = launch.on_stream;
-    } else {
-      launches_[place(size_++)] = launch;
-    }
+    launches_[place(size_++)] = launch;
   }
   /// Forgets those that have ended. @throws Failure
   void sweep() {
@@ -100,7 +92,6 @@ class NcclLaunches {
 
  private:
   std::size_t place(std::size_t i) const { return (first_ + i) % most; }
-  std::size_t next() const { return size_ == most ? most - 1 : size_; }
   bool ended(std::size_t i) const {
     cudaError_t const status = cudaEventQuery(events_[place(i)].native());
     if (status == cudaErrorNotReady) {

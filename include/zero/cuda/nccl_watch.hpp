@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -97,6 +98,8 @@ class NcclWatch : public Watcher {
     std::vector<Entry> grouped;
     Stream* stream = nullptr;
     int group = 0;
+    std::shared_ptr<NcclLaunches::Launch> captured;  // of the last graph that has any of it
+    unsigned long long captured_by = 0;
   };
   using Communicators = std::array<ncclComm_t, num_channels>;
 
@@ -143,7 +146,10 @@ class NcclWatch : public Watcher {
     throw CommunicationError(reason_);
   }
   std::string told(std::string_view what, ncclResult_t status) const {
-    return "rank " + std::to_string(rank_) + ", " + std::string(what) + ": " +
+    // What NCCL refuses for a peer's sake is told as the watchdog tells it, whoever sees it first.
+    bool const lost = status == ncclRemoteError || status == ncclSystemError;
+    return "rank " + std::to_string(rank_) +
+           (lost ? " has lost another rank, in " : " failed in ") + std::string(what) + ": " +
            describe(status, nullptr, "NCCL", std::source_location::current());
   }
   /// Under the lock: the world has failed. @return what is to be aborted, without the lock
@@ -225,20 +231,32 @@ class NcclWatch : public Watcher {
     }
     return found;
   }
-  /// Under the lock: what is wrong, or nothing.
-  std::string lost() const {
+  /// A channel whose communicator has met an error.
+  struct Broken {
+    std::size_t channel = 0;
+    ncclResult_t status = ncclSuccess;
+  };
+  /// Under the lock.
+  std::optional<Broken> broken() const {
     for (std::size_t i = 0; i < channels_.size(); ++i) {
-      Channel const& c = channels_[i];
-      if (c.communicator == nullptr) continue;
+      if (channels_[i].communicator == nullptr) continue;
       ncclResult_t status = ncclSuccess;
-      check(ncclCommGetAsyncError(c.communicator, &status), "ncclCommGetAsyncError");
-      if (status == ncclSuccess || status == ncclInProgress) continue;
-      NcclLaunches::Launch const* const first = c.launches.oldest();
-      return "rank " + std::to_string(rank_) + " has lost another rank, in " +
-             (first == nullptr ? "no collective" : first->text(i)) + ": " +
-             describe(status, c.communicator, "NCCL", std::source_location::current());
+      check(ncclCommGetAsyncError(channels_[i].communicator, &status), "ncclCommGetAsyncError");
+      if (status != ncclSuccess && status != ncclInProgress) return Broken{i, status};
     }
     return {};
+  }
+  /// Under the lock. @param launch that has not ended, or null
+  std::string lost(Broken const& b, NcclLaunches::Launch const* launch) const {
+    return "rank " + std::to_string(rank_) + " has lost another rank, in " +
+           (launch == nullptr ? "no collective" : launch->text(b.channel)) + ": " +
+           describe(b.status, channels_[b.channel].communicator, "NCCL",
+                    std::source_location::current());
+  }
+  /// Under the lock: what is wrong, or nothing.
+  std::string lost() const {
+    auto const b = broken();
+    return b ? lost(*b, channels_[b->channel].launches.oldest()) : std::string();
   }
   std::string late(Oldest const& oldest) const {
     return "rank " + std::to_string(rank_) + " waits in " + oldest.launch->text(oldest.channel) +
@@ -264,23 +282,22 @@ class NcclWatch : public Watcher {
            zero::describe(called_for_) + ", which did not return within " +
            std::to_string(timeout_.count()) + " ms";
   }
-  /// Of the watchdog: a launch that does not end while the host is held elsewhere, as by CUDA,
-  /// whose queue is full, and so does not look itself; or nothing. The lock is let go meanwhile.
-  std::string stalled(std::unique_lock<std::mutex>& lock) {
-    auto const seen = looked_;
-    auto const away = [&] { return looked_ == seen && !calls_since_ && groups_ == 0; };
-    if (!away() || Clock::now() - seen <= timeout_) return {};
+  /// Of the watchdog, under the lock: whether the host is in no call of NCCL, which would tell of a
+  /// failure itself.
+  bool outside() const { return !stops_ && !failed_ && !calls_since_ && groups_ == 0; }
+  /// Of the watchdog: the oldest of these that has not ended, or none. The lock is let go
+  /// meanwhile: CUDA may hold a query as it holds the host, and one that does not return says the
+  /// same.
+  std::optional<NcclLaunches::Running> oldest_of(std::vector<NcclLaunches::Running> launches,
+                                                 std::unique_lock<std::mutex>& lock) {
     struct Search {
       std::vector<NcclLaunches::Running> launches;
       std::atomic<std::size_t> oldest{0};
     };
     auto const search = std::make_shared<Search>();
-    for (std::size_t i = 0; i < channels_.size(); ++i)
-      channels_[i].launches.copy_to(search->launches, i);
-    if (search->launches.empty()) return {};
+    search->launches = std::move(launches);
     std::sort(search->launches.begin(), search->launches.end(),
               [](auto const& a, auto const& b) { return a.launch.order < b.launch.order; });
-    // CUDA may hold a query as it holds the host: one that does not return says the same.
     lock.unlock();
     run_aside(std::min<std::chrono::milliseconds>(timeout_, std::chrono::seconds(5)),
               [search, ordinal = ordinal_] {
@@ -290,10 +307,30 @@ class NcclWatch : public Watcher {
               });
     lock.lock();
     std::size_t const oldest = search->oldest;
-    if (stops_ || failed_ || !away() || oldest == search->launches.size()) return {};
-    NcclLaunches::Running const& found = search->launches[oldest];
-    if (Clock::now() - found.launch.since <= timeout_) return {};
-    return late({&found.launch, found.channel});
+    if (oldest == search->launches.size()) return {};
+    return search->launches[oldest];
+  }
+  /// Of the watchdog: what NCCL has met while the host does other things, or nothing.
+  std::string lost_meanwhile(std::unique_lock<std::mutex>& lock) {
+    if (!outside()) return {};
+    auto const b = broken();
+    if (!b) return {};
+    std::vector<NcclLaunches::Running> launches;
+    channels_[b->channel].launches.copy_to(launches, b->channel);
+    auto const oldest = oldest_of(std::move(launches), lock);
+    return outside() ? lost(*b, oldest ? &oldest->launch : nullptr) : std::string();
+  }
+  /// Of the watchdog: a launch that does not end while the host is held elsewhere, as by CUDA,
+  /// whose queue is full, and so does not look itself; or nothing.
+  std::string stalled(std::unique_lock<std::mutex>& lock) {
+    auto const seen = looked_;
+    auto const away = [&] { return looked_ == seen && outside(); };
+    if (!away() || Clock::now() - seen <= timeout_) return {};
+    std::vector<NcclLaunches::Running> launches;
+    for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i].launches.copy_to(launches, i);
+    auto const oldest = oldest_of(std::move(launches), lock);
+    if (!oldest || !away() || Clock::now() - oldest->launch.since <= timeout_) return {};
+    return late({&oldest->launch, oldest->channel});
   }
   void watch() {
     ignore(cudaSetDevice(ordinal_));
@@ -306,6 +343,7 @@ class NcclWatch : public Watcher {
       std::string reason;
       try {
         reason = held_call();
+        if (reason.empty()) reason = lost_meanwhile(lock);
         if (reason.empty()) reason = stalled(lock);
       } catch (std::exception const&) {  // no memory or no thread: at the next beat
         if (!lock.owns_lock()) lock.lock();

@@ -219,27 +219,39 @@ class NcclWorld : public NcclWatch {
   }
 
   /// What stands behind a launch on the stream. Of a graph that the stream captures: behind each
-  /// launch of the graph.
+  /// launch of the graph, once for all that it has of the channel.
   void enqueued(std::size_t channel, Stream& stream, Entry const& entry, Index more) {
     if (!stream.captures()) return enter(channel, stream, {entry, more});
-    stream.at_launches([this, channel, entry, more](Stream& s, bool behind) {
-      if (behind) return enter(channel, s, {.entry = entry, .more = more, .replayed = true});
-      std::lock_guard const lock(mutex_);
-      throw_if_failed();
-    });
+    Channel& c = channels_[channel];
+    if (auto const id = stream.capture_id(); !c.captured || c.captured_by != id) {
+      c.captured_by = id;
+      c.captured = std::make_shared<NcclLaunches::Launch>(
+          NcclLaunches::Launch{.entry = entry, .more = more, .replayed = true});
+      stream.at_launches([this, channel, launch = c.captured](Stream& s, bool behind) {
+        if (behind) return enter(channel, s, *launch);
+        std::lock_guard const lock(mutex_);
+        throw_if_failed();
+      });
+    } else {
+      c.captured->more += more + 1;
+    }
   }
   void enter(std::size_t channel, Stream& stream, NcclLaunches::Launch launch) {
     NcclLaunches& launches = channels_[channel].launches;
-    {
-      std::lock_guard const lock(mutex_);
-      launches.sweep();
+    while (full(channel)) {
+      look(true);
+      std::this_thread::yield();
     }
     launches.record(stream.native());
     launch.order = ++order_;
-    launch.on_stream = stream.native();
     std::lock_guard const lock(mutex_);
     launch.since = looked_ = Clock::now();
     launches.add(launch);
+  }
+  bool full(std::size_t channel) {
+    std::lock_guard const lock(mutex_);
+    channels_[channel].launches.sweep();
+    return channels_[channel].launches.full();
   }
 
   static constexpr std::size_t gathering = 1;  // the channel of gathers and publications

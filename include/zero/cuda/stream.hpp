@@ -205,6 +205,13 @@ class Stream {
   }
   /// Between the two.
   bool captures() const { return captured_ != nullptr; }
+  /// Between the two: no other capture of the process has it. @throws Failure
+  unsigned long long capture_id() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    cuda::check(cudaStreamGetCaptureInfo(handle_, &status, &id), "cudaStreamGetCaptureInfo");
+    return id;
+  }
   /// Between the two: f(stream, false) is called before each launch of the graph, f(stream, true)
   /// right behind it. What it names outlives the last launch.
   void at_launches(std::function<void(Stream&, bool)> f) {

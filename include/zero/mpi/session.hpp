@@ -65,7 +65,7 @@ class MpiSession {
     // A launcher ends the other ranks when the first one exits: let all say first what they know.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (worlds_.empty()) return;
-    std::fflush(nullptr);
+    static_cast<void>(std::fflush(nullptr));
     std::_Exit(EXIT_FAILURE);
   }
 

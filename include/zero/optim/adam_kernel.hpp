@@ -77,9 +77,9 @@ inline constexpr Index adam_block = alignment_elements;  // of a row at a time
 /// How far a row goes behind the one before it, where rows do not go in step. Measured on Zen 4:
 /// from 28 lines on rows that collide run as others do. 36, since twice that is not a page: then
 /// loads of one row would wait for stores of another with the same low 12 bits.
-inline constexpr Index adam_distance = 36 * 16;
+inline constexpr Index adam_distance = Index{36} * 16;
 /// Another, where rows would collide at that one and in step.
-inline constexpr Index adam_other_distance = 20 * 16;
+inline constexpr Index adam_other_distance = Index{20} * 16;
 
 /// What rows that are ahead leave for those behind them: scaled gradients for v and m; roots for m;
 /// directions, in place of the roots, for the weights.
@@ -223,8 +223,10 @@ __attribute__((target("avx512f"))) void adam_avx512(AdamRange<G, P> const r, Ind
   AdamStaging staging;
   for (Index g = begin; g < end + 3 * r.apart; g += adam_block) {
     Index const v = g - r.apart, m = v - r.apart, w = m - r.apart;
-    auto const gradients = [&](Index i) { return staging.gradients + staging.slot(i - begin); };
-    auto const steps = [&](Index i) { return staging.steps + staging.slot(i - begin); };
+    auto const gradients = [&](Index i) {
+      return staging.gradients + AdamStaging::slot(i - begin);
+    };
+    auto const steps = [&](Index i) { return staging.steps + AdamStaging::slot(i - begin); };
     if (g < end) gradients_avx512(r, g, gradients(g));
     if (v >= begin && v < end) second_moments_avx512(r, v, gradients(v), steps(v));
     if (m >= begin && m < end) first_moments_avx512(r, m, gradients(m), steps(m));
@@ -322,8 +324,10 @@ __attribute__((target("avx2"))) void adam_avx2(AdamRange<G, P> const r, Index be
   AdamStaging staging;
   for (Index g = begin; g < end + 3 * r.apart; g += adam_block) {
     Index const v = g - r.apart, m = v - r.apart, w = m - r.apart;
-    auto const gradients = [&](Index i) { return staging.gradients + staging.slot(i - begin); };
-    auto const steps = [&](Index i) { return staging.steps + staging.slot(i - begin); };
+    auto const gradients = [&](Index i) {
+      return staging.gradients + AdamStaging::slot(i - begin);
+    };
+    auto const steps = [&](Index i) { return staging.steps + AdamStaging::slot(i - begin); };
     if (g < end) gradients_avx2(r, g, gradients(g));
     if (v >= begin && v < end) second_moments_avx2(r, v, gradients(v), steps(v));
     if (m >= begin && m < end) first_moments_avx2(r, m, gradients(m), steps(m));

@@ -80,7 +80,7 @@ requires(sizeof...(O) > 0 && (!HasTrustRatio<O> && ...)) class OneOf {
 
   /// It is `chosen` from now on.
   template <class Chosen>
-  requires(std::same_as<Chosen, O> || ...) OneOf(Chosen const& chosen)
+  requires(std::same_as<Chosen, O> || ...) explicit(false) OneOf(Chosen const& chosen)
       : chosen_(detail::place_of<Chosen, O...>()) {
     detail::with_value(chosen_, all_, [&](auto& place) {
       if constexpr (std::same_as<std::remove_reference_t<decltype(place)>, Chosen>) place = chosen;

@@ -22,7 +22,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -180,7 +179,7 @@ class Metrics {
 
   [[noreturn]] void fail(char const* what, int reason) const {
     throw Error("metrics: " + std::string(what) + " '" + path_ +
-                "': " + std::error_code(reason, std::generic_category()).message());
+                "': " + detail::system_text(reason));
   }
 
   std::string path_;

@@ -104,10 +104,10 @@ class Shares {
     Reduction const unset = facts.shards_gradients ? Reduction::micro_batch : Reduction::boundary;
     // Where nothing is sent both are the same sums, and those below the device cost it no memory.
     boundary_ = options.reduction.value_or(unset) == Reduction::boundary &&
-                !(alone_ && facts.optimizer_tier != Tier::device);
+                (!alone_ || facts.optimizer_tier == Tier::device);
     if (facts.optimizer_tier == Tier::device) return;
-    std::vector<Index> sizes;
-    for (int u = 0; u < layout.size(); ++u) sizes.push_back(owned(u));
+    std::vector<Index> sizes(at(layout.size()));
+    for (int u = 0; u < layout.size(); ++u) sizes[at(u)] = owned(u);
     offloads_ = units_below(sizes, offload_.ratio);
     for (int u = 0; u < layout.size(); ++u) mixes_ = mixes_ || (owned(u) > 0 && !offloads(u));
   }

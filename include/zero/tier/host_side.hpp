@@ -110,7 +110,7 @@ class HostSideBuffer {
       return;
     } else if (mlock(address_, at(bytes_)) != 0) {
       if (common_->lock == MemoryLock::attempt) return;
-      throw OutOfMemory(refusal(std::strerror(errno)));
+      throw OutOfMemory(refusal(detail::system_text(errno)));
     }
     common_->locked.take(kind_, bytes_);
     locked_in_process() += bytes_;

@@ -17,7 +17,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +53,7 @@ class StorageFile {
       ::unlink(path_.c_str());  // some systems have made it before they refuse
       file_ = ::open(path_.c_str(), flags, mode);
     }
-    if (file_ < 0) throw StorageError("cannot make '" + path_ + "': " + std::strerror(errno));
+    if (file_ < 0) throw StorageError("cannot make '" + path_ + "': " + detail::system_text(errno));
     ::unlink(path_.c_str());
     try {
       ledger_->take(kind_, bytes_);
@@ -90,7 +89,8 @@ class StorageFile {
     Transfer::Failure const& f = transfer.failure;
     if (!f.failed) return;
     std::string const did = transfer.writes ? "wrote " : "read ";
-    std::string const why = f.error == 0 ? "the file ends there" : std::strerror(f.error);
+    std::string const why =
+        f.error == 0 ? std::string("the file ends there") : detail::system_text(f.error);
     throw StorageError("'" + path_ + "' (" + kind_ + "): " + did + std::to_string(f.transferred) +
                        " of " + std::to_string(f.wanted) + " bytes, up to offset " +
                        std::to_string(f.offset) + ": " + why +
@@ -105,12 +105,11 @@ class StorageFile {
     };
     if (folder.empty()) refuse("is no path");
     struct stat info {};
-    if (::stat(folder.c_str(), &info) != 0)
-      refuse(std::string("is not there: ") + std::strerror(errno));
+    if (::stat(folder.c_str(), &info) != 0) refuse("is not there: " + detail::system_text(errno));
     if (!S_ISDIR(info.st_mode)) refuse("is no folder");
     struct statfs system {};
     if (::statfs(folder.c_str(), &system) != 0)
-      refuse(std::string("has a filesystem that does not answer: ") + std::strerror(errno));
+      refuse("has a filesystem that does not answer: " + detail::system_text(errno));
     constexpr std::array<std::pair<unsigned long, char const*>, 7> networks{{{0x6969, "NFS"},
                                                                              {0xff534d42, "CIFS"},
                                                                              {0xfe534d42, "SMB2"},
@@ -123,7 +122,7 @@ class StorageFile {
         refuse(std::string("lies on a network filesystem (") + name + ")");
     }
     if (::access(folder.c_str(), W_OK | X_OK) != 0)
-      refuse(std::string("cannot be written to: ") + std::strerror(errno));
+      refuse("cannot be written to: " + detail::system_text(errno));
   }
 
   void reserve(std::string const& folder) {
@@ -140,7 +139,7 @@ class StorageFile {
           "cannot reserve '" + path_ + "': wanted " + std::to_string(bytes_) + " bytes, wrote " +
           std::to_string(done) + ", free " +
           (known ? std::to_string(system.f_bavail * system.f_frsize) : std::string("unknown")) +
-          ": " + std::strerror(error) + " (errno " + std::to_string(error) + ")");
+          ": " + detail::system_text(error) + " (errno " + std::to_string(error) + ")");
     }
   }
   void close() noexcept {

@@ -19,7 +19,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -90,7 +89,7 @@ class UringTransfers final : public Transfers {
       int const error = -io_uring_queue_init(entries, &ring, 0);
       if (error != 0)
         throw Error(std::string("UringTransfers: the kernel refuses io_uring: ") +
-                    std::strerror(error) + " (errno " + std::to_string(error) +
+                    detail::system_text(error) + " (errno " + std::to_string(error) +
                     "); containers and the sysctl kernel.io_uring_disabled do so. Leave "
                     "OffloadOptions::transfers empty for threads");
       event = eventfd(0, EFD_CLOEXEC);
@@ -99,7 +98,7 @@ class UringTransfers final : public Transfers {
       close();
       throw Error(std::string("UringTransfers: wants an eventfd, and reads and writes in io_uring "
                               "(Linux 5.6): ") +
-                  std::strerror(reason));
+                  detail::system_text(reason));
     }
     Ring(Ring const&) = delete;
     Ring& operator=(Ring const&) = delete;
