@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host time in which a step is enqueued, by phase, a unit: 48 units of a model that launches
 // nothing of its own, so that no queue of the GPU is ever full. First on one rank, where nothing is
-// communicated; then over NCCL under a launcher, or as threads that share several GPUs.
+// communicated; then over NCCL under a launcher, or as threads that share several GPUs, a call of
+// NCCL a unit and a call for eight.
 
 #include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
@@ -17,6 +18,7 @@ namespace {
 
 using zero::Index;
 constexpr int num_units = 48;
+constexpr Index unit_elements = Index{256} * 1024;
 constexpr int steps = 60;
 
 /// Visits every unit and computes nothing.
@@ -27,7 +29,8 @@ struct Idle {
     zero::Units all;
     for (int u = 0; u < num_units; ++u) {
       std::string const name = "unit" + std::to_string(u);
-      all.push_back({name, {{name + ".w", {256, 1024}, zero::Initial::normal(0.02)}}});
+      all.push_back(
+          {name, {{name + ".w", {256, unit_elements / 256}, zero::Initial::normal(0.02)}}});
     }
     return all;
   }
@@ -41,11 +44,11 @@ struct Idle {
 };
 
 template <int Stage, class C>
-void measure(C communicator, bool replay) {
+void measure(C communicator, bool replay, Index bucket = 0) {
   zero::Trainer trainer{Idle{},
                         communicator,
                         zero::AdamW{},
-                        zero::Options{.clip = 1.0f, .replay = replay},
+                        zero::Options{.clip = 1.0f, .bucket = bucket, .replay = replay},
                         zero::Sharded<Stage>{},
                         zero::Bf16Mixed{}};
   struct Sample {
@@ -72,11 +75,11 @@ void measure(C communicator, bool replay) {
   };
   if (communicator.rank() != 0) return;
   std::printf(
-      "stage %d, %d ranks%s: us a unit: gather %5.2f, reduce %5.2f, clip %5.2f, update %5.2f, "
+      "stage %d, %d ranks%s%s: us a unit: gather %5.2f, reduce %5.2f, clip %5.2f, update %5.2f, "
       "publish %5.2f; the whole step %6.2f\n",
-      Stage, communicator.size(), replay ? ", replayed" : "", median(&Sample::gather),
-      median(&Sample::reduce), median(&Sample::clip), median(&Sample::update),
-      median(&Sample::publish), median(&Sample::all));
+      Stage, communicator.size(), replay ? ", replayed" : "", bucket > 0 ? ", 8 units a call" : "",
+      median(&Sample::gather), median(&Sample::reduce), median(&Sample::clip),
+      median(&Sample::update), median(&Sample::publish), median(&Sample::all));
 }
 
 /// What the communicator takes for as many collectives as a step has units: NCCL's call, and what
@@ -85,7 +88,7 @@ template <class C>
 void measure_collective(C communicator) {
   auto& device = communicator.device();
   auto stream = device.stream();
-  Index const elements = Index{256} * 1024;
+  Index const elements = unit_elements;
   auto const buffer = device.allocate(elements * 2, "bench");
   zero::Slot<zero::cuda::Device> slot(buffer.address(), elements * 2, device.event());
   double best = 1e9;
@@ -112,6 +115,12 @@ void measure_all(C communicator) {
     measure<2>(communicator, replay);
     measure<3>(communicator, replay);
   }
+  if (communicator.size() == 1) return;
+  Index const eight = 8 * unit_elements;
+  measure<0>(communicator, false, eight);
+  measure<1>(communicator, false, eight);
+  measure<2>(communicator, false, eight);
+  measure<3>(communicator, false, eight);
 }
 
 }  // namespace
