@@ -52,6 +52,7 @@ struct Chain {
   bool keeps_parameters = false;  // of the last unit, until the pass ends
   int extra = -1;                 // unit that is visited once more before the backward of 0
   Phase extra_phase = Phase::forward;
+  bool returns = false;  // to unit 5, forward, before the backward of 0; its weights join there
 
   Units units() const {
     Units all;
@@ -59,6 +60,11 @@ struct Chain {
       std::string const name = "u" + std::to_string(u);
       all.push_back({name, {{name + ".w", {elements}}}});
     }
+    return all;
+  }
+  Schedule schedule() const {
+    Schedule all = default_schedule(unit_count);
+    if (returns) all.insert(all.end() - 1, {5, Phase::forward});
     return all;
   }
   template <class Pass>
@@ -71,9 +77,11 @@ struct Chain {
       std::vector<ParameterLease<Pass>> kept;
       for (int u = unit_count; u-- > 0;) {
         if (u == 0 && extra >= 0) visit_once_more(pass);
+        if (u == 0 && returns) come_back(pass);
         before(Phase::backward, u);
         auto [w, g] = pass.backward(u);
         add(pass, u, g);
+        if (u == 0 && returns) add_joined(pass, g);
         if (keeps_parameters && u == 5) kept.push_back(std::move(w));
       }
     }
@@ -90,11 +98,28 @@ struct Chain {
     });
   }
   template <class Pass>
+  void come_back(Pass& pass) const {
+    auto const lease = pass.forward(5);
+    pass.stream().enqueue([from = lease[0], to = &joined_] {
+      *to = static_cast<float>(*Pass::Device::resolve(from.address()));
+    });
+  }
+  template <class Pass, class Lease>
+  void add_joined(Pass& pass, Lease const& g) const {
+    pass.stream().enqueue([to = g[0], joined = &joined_] {
+      auto* const x = Pass::Device::resolve(to.address());
+      for (Index i = 0; i < to.size(); ++i)
+        x[i] = typename Pass::Gradient(static_cast<float>(x[i]) + *joined);
+    });
+  }
+  template <class Pass>
   void visit_once_more(Pass& pass) const {
     if (extra_phase == Phase::forward) return pass.forward(extra).end();
     auto [w, g] = pass.backward(extra);
     add(pass, extra, g);
   }
+
+  mutable float joined_ = 0;
 };
 
 template <class Sharding, class Checking, class F>
@@ -194,12 +219,8 @@ TEST_CASE("the next forward pass waits for the tiles that it reads, not for the 
   }
 }
 
-/// The weights after two steps of a model that visits a unit once more.
 template <class Sharding, class Checking>
-std::vector<float> weights_with(int extra, Phase phase) {
-  Chain model;
-  model.extra = extra;
-  model.extra_phase = phase;
+std::vector<float> weights_of(Chain const& model) {
   std::vector<float> all;
   with_trainer<Sharding, Checking>(model, 1, [&](auto& trainer) {
     for (int step : {0, 1}) trainer.step(step);
@@ -209,6 +230,24 @@ std::vector<float> weights_with(int extra, Phase phase) {
     });
   });
   return all;
+}
+
+/// The weights after two steps of a model that visits a unit once more.
+template <class Sharding, class Checking>
+std::vector<float> weights_with(int extra, Phase phase) {
+  Chain model;
+  model.extra = extra;
+  model.extra_phase = phase;
+  return weights_of<Sharding, Checking>(model);
+}
+
+TEST_CASE("a unit that the schedule comes back to is updated when the pass has ended") {
+  Chain model;
+  model.returns = true;
+  auto const weights = weights_of<Sharded<3, Offload<OnHost, OnHost>>, UncheckedGradients>(model);
+  CHECK(weights == weights_of<Sharded<0>, CheckedGradients>(model));
+  // By 1 and by 1 less the 6 that unit 5 has gone down by in the first step.
+  CHECK(weights.front() == -1 - (1 - 6));
 }
 
 TEST_CASE("an extra visit of a unit that is updated already is refused, others train as ever") {
