@@ -50,7 +50,8 @@ struct Chain {
   /// Work of each forward visit on the device.
   std::function<void(int)> at_forward{};
   bool keeps_parameters = false;  // of the last unit, until the pass ends
-  int extra = -1;                 // unit that is visited once more before the backward of 0
+  int extra = -1;  // unit that is visited once more before the backward of extra_before
+  int extra_before = 0;
   Phase extra_phase = Phase::forward;
   bool returns = false;  // to unit 5, forward, before the backward of 0; its weights join there
 
@@ -76,7 +77,7 @@ struct Chain {
     if constexpr (Pass::trains) {
       std::vector<ParameterLease<Pass>> kept;
       for (int u = unit_count; u-- > 0;) {
-        if (u == 0 && extra >= 0) visit_once_more(pass);
+        if (u == extra_before && extra >= 0) visit_once_more(pass);
         if (u == 0 && returns) come_back(pass);
         before(Phase::backward, u);
         auto [w, g] = pass.backward(u);
@@ -248,6 +249,17 @@ TEST_CASE("a unit that the schedule comes back to is updated when the pass has e
   CHECK(weights == weights_of<Sharded<0>, CheckedGradients>(model));
   // By 1 and by 1 less the 6 that unit 5 has gone down by in the first step.
   CHECK(weights.front() == -1 - (1 - 6));
+}
+
+TEST_CASE("a late gradient of a unit that is down and not yet updated is part of its update") {
+  Chain model;
+  model.extra = 5;
+  model.extra_before = 4;
+  model.extra_phase = Phase::backward;
+  using Below = Sharded<3, Offload<OnHost>>;
+  auto const weights = weights_of<Below, UncheckedGradients>(model);
+  CHECK(weights == weights_of<Sharded<0>, CheckedGradients>(model));
+  CHECK(weights.back() == -2 * (6 + 6));
 }
 
 TEST_CASE("an extra visit of a unit that is updated already is refused, others train as ever") {
