@@ -119,10 +119,11 @@ void print_lane(char const* name, std::vector<Span> const& spans, double end) {
   std::printf("      %-8s %s\n", name, line.c_str());
 }
 
-/// A few in a row, from the middle of those of the first step.
+/// The first one, and a few in a row from the middle of those of the first step.
 void print_few(char const* name, std::vector<Span> const& spans) {
   std::printf("      %-8s", name);
   std::size_t const middle = spans.size() / 4;
+  if (middle > 0) std::printf("  0: %.1f-%.1f", spans[0].from, spans[0].to);
   for (std::size_t i = middle; i < std::min(middle + 4, spans.size()); ++i)
     std::printf("  %zu: %.1f-%.1f", i, spans[i].from, spans[i].to);
   std::printf("\n");
@@ -135,7 +136,7 @@ void trace(Trainer& trainer, std::vector<gpt2::TokenBatch> const& batches) {
   Trace& trace = context.device().trace();
   for (TimedStream* stream :
        {&context.compute, &context.tiers.down, &context.tiers.host, &context.tiers.up})
-    stream->watch();
+    stream->watch(stream != &context.tiers.host);
   trace.begin();
   for (int step : {0, 1}) trainer.step(batches[at(step)]);
   trainer.synchronize();
@@ -146,6 +147,7 @@ void trace(Trainer& trainer, std::vector<gpt2::TokenBatch> const& batches) {
   };
   Lane const lanes[] = {{"compute", context.compute.on_gpu()},
                         {"down", context.tiers.down.on_gpu()},
+                        {"waiting", context.tiers.host.waiting("F = zero::update<")},
                         {"squares", context.tiers.host.on_host("F = zero::add_squares<")},
                         {"update", context.tiers.host.on_host("F = zero::update<")},
                         {"up", context.tiers.up.on_gpu()}};
@@ -155,7 +157,9 @@ void trace(Trainer& trainer, std::vector<gpt2::TokenBatch> const& batches) {
   }
   std::printf("      two steps in a row, %.1f ms, a column is %.2f ms\n", end, end / 96);
   for (Lane const& lane : lanes) print_lane(lane.name, lane.spans, end);
-  std::printf("      a few of them, in ms; gradients go down a unit, the rest is of tiles\n");
+  std::printf(
+      "      a few of them, in ms; gradients go down a unit, the rest is of tiles; waiting are\n"
+      "      updates from when they are enqueued\n");
   for (Lane const& lane : lanes) {
     if (lane.name != std::string("compute")) print_few(lane.name, lane.spans);
   }

@@ -28,6 +28,7 @@ class Trace {
   /// Work of the host, named by the function that enqueued it.
   struct Work {
     std::string_view by;
+    Clock::time_point asked{};  ///< enqueued
     Clock::time_point from{};
     Clock::time_point to{};
   };
@@ -56,11 +57,8 @@ class Trace {
     zero::cuda::check(cudaEventElapsedTime(&since, start_, at), "cudaEventElapsedTime");
     return static_cast<double>(since);
   }
-  Span span(Work const& work) const {
-    auto const since = [&](Clock::time_point t) {
-      return std::chrono::duration<double, std::milli>(t - began_).count();
-    };
-    return {since(work.from), since(work.to)};
+  double ms(Clock::time_point at) const {
+    return std::chrono::duration<double, std::milli>(at - began_).count();
   }
 
   Trace() = default;
@@ -91,11 +89,15 @@ class TimedStream : public zero::cuda::Stream {
   TimedStream(zero::cuda::Stream&& stream, std::shared_ptr<Trace> trace)
       : zero::cuda::Stream(std::move(stream)), trace_(std::move(trace)) {}
 
-  /// It is written down from now on, whenever the trace is on.
-  void watch() { log_ = std::make_unique<Log>(); }
+  /// It is written down from now on, whenever the trace is on. @param of_gpu work on the GPU as
+  ///   well, which costs two timed events a piece: a stream of the host's work alone goes without
+  void watch(bool of_gpu) {
+    log_ = std::make_unique<Log>();
+    log_->of_gpu = of_gpu;
+  }
 
   void record(Event& event) noexcept {
-    if (traces() && log_->waited != nullptr) {
+    if (traces() && log_->of_gpu && log_->waited != nullptr) {
       try {
         log_->gpu.emplace_back(std::exchange(log_->waited, nullptr), trace_->mark(native()));
       } catch (...) {  // the work itself fails as well, and says so
@@ -105,13 +107,14 @@ class TimedStream : public zero::cuda::Stream {
   }
   void wait(Event const& event) {
     zero::cuda::Stream::wait(event);
-    if (traces()) log_->waited = trace_->mark(native());
+    if (traces() && log_->of_gpu) log_->waited = trace_->mark(native());
   }
   template <class F>
   void enqueue(F work) {
     if (!traces()) return zero::cuda::Stream::enqueue(std::move(work));
     Trace::Work& noted = log_->host.emplace_back();
     noted.by = name_of<F>();
+    noted.asked = Trace::Clock::now();
     zero::cuda::Stream::enqueue([work = std::move(work), &noted]() mutable {
       noted.from = Trace::Clock::now();
       work();
@@ -129,13 +132,24 @@ class TimedStream : public zero::cuda::Stream {
   std::vector<Span> on_host(std::string_view function) const {
     std::vector<Span> spans;
     for (Trace::Work const& work : log_->host) {
-      if (work.by.find(function) != std::string_view::npos) spans.push_back(trace_->span(work));
+      if (work.by.find(function) != std::string_view::npos)
+        spans.push_back({trace_->ms(work.from), trace_->ms(work.to)});
+    }
+    return spans;
+  }
+  /// How long that work waited for its turn, from when it was enqueued.
+  std::vector<Span> waiting(std::string_view function) const {
+    std::vector<Span> spans;
+    for (Trace::Work const& work : log_->host) {
+      if (work.by.find(function) != std::string_view::npos)
+        spans.push_back({trace_->ms(work.asked), trace_->ms(work.from)});
     }
     return spans;
   }
 
  private:
   struct Log {
+    bool of_gpu = true;
     cudaEvent_t waited = nullptr;
     std::vector<std::pair<cudaEvent_t, cudaEvent_t>> gpu;
     std::deque<Trace::Work> host;

@@ -102,7 +102,8 @@ class Slot {
     return {*this, stream, View<T, D>(reinterpret_cast<T*>(address_), bytes_ / Index{sizeof(T)})};
   }
 
-  Index bytes() const { return bytes_; }  ///< of the slot
+  Index bytes() const { return bytes_; }        ///< of the slot
+  bool claimed() const { return claims_ > 0; }  ///< a claim of it has not ended
 
  private:
   template <class, Device>

@@ -177,6 +177,7 @@ class Context : Requirements<C, P> {
   void extra_visit(Phase phase, int u) {
     ++deviations.extra_visits;
     extra_visits.add(Index{phase == Phase::backward}).add(Index{u});
+    tiers.extra_visit(u);
   }
   /// A hash of what this rank has done since the last decision, and of all its extra visits.
   std::uint64_t done() const {

@@ -91,11 +91,8 @@ class Reduce {
   /// A visit of the schedule is performed empty.
   void skip(int u, int visit) {
     if (visit != context_.timeline.last_backward(u) || context_.layout[u].trainable == 0) return;
+    slot(u, false);
     Unit& s = units_[at(u)];
-    if (s.slot == nullptr) {
-      take(u, s);
-      clear(u, *s.slot, false);
-    }
     s.complete = true;
     if (s.leases == 0) hand_over(s);
   }

@@ -165,6 +165,7 @@ class Trainer {
                               " micro-batches; the trainer was made for 1 to " +
                               std::to_string(context_.options.accumulation));
       }
+      state_.offloaded().begin(parameters_);
       for (Index i = 0; i < count; ++i) {
         Training pass{parameters_, gradients_, MicroBatch{i, count}};
         run(pass, *micro_batches[at(i)]);

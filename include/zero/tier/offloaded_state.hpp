@@ -17,6 +17,8 @@ namespace zero {
 struct NoOffloadedState {
   template <class... A>
   explicit NoOffloadedState(A const&...) {}  ///< whatever OffloadedState takes
+  template <class... A>
+  void begin(A const&...) {}  ///< has nothing to update
 };
 
 /// The offloaded part of an optimizer's state. A tile's block holds its weights (the float master
@@ -43,9 +45,11 @@ class OffloadedState {
         optimizer_(optimizer),
         tiers_(context.tiers),
         plan_(tiers_.plan()),
+        order_(context.timeline, plan_, !X::Policy::Checking::checks),
         blocks_(tiers_.memory(), plan_.state, tiers_.file_system(),
                 tiers_.stop(Reader::state_file)) {
     auto segments = tiers_.segments().template on<Segment>(tiers_.host);
+    segments_ = segments.view();
     for (std::size_t t = 0; t < plan_.tiles.size(); ++t) {
       Tile const& tile = plan_.tiles[t];
       Index const begin = context.shares.owned_begin(tile.unit, context.rank()) + tile.begin;
@@ -66,27 +70,39 @@ class OffloadedState {
       tiers_.host.synchronize();
     }
     blocks_.with_stream([](auto& stream) { stream.check(); });
-    take_order();
     if constexpr (!X::Policy::Checking::checks) decide_early();
   }
   OffloadedState(OffloadedState const&) = delete;
   OffloadedState& operator=(OffloadedState const&) = delete;
 
+  ~OffloadedState() { tiers_.early.end(); }
+
+  /// A step begins which update() will end, whatever its gradients are: where they are not looked
+  /// at, units are updated as they come down, while backward is still enqueued. Not with trust
+  /// ratios, which wait for all of them.
+  /// @param parameters those of the context
+  /// @throws Error where a step before was broken off behind some of its updates
+  template <class Parameters>
+  void begin([[maybe_unused]] Parameters& parameters) {
+    if constexpr (!X::Policy::Checking::checks && !HasTrustRatio<O>) {
+      tiers_.early.begin(std::span(order_.units).first(at(order_.early)),
+                         [this, &parameters](int u) {
+                           // A lease of the model may still be open where it reads what the update
+                           // replaces.
+                           if (parameters.kept(u).claimed()) return false;
+                           update_unit(parameters, u);
+                           return true;
+                         });
+    }
+  }
   /// Applies the step's decision to all tiles. Enqueues; the device's parameters are claimed by
   /// what uses them next.
   /// @param parameters those of the context
   template <class Parameters>
   void update(Parameters& parameters) {
-    expect_first(BlockUse::update);
-    Index turn = 0;
-    for (int u : units_) {
-      if (first(u) == first(u + 1)) continue;
-      bool const below = context_.shares.stores_parameters(u);
-      Slot<H>* const kept =
-          below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
-      for (Index t = first(u); t < first(u + 1); ++t) update_tile(parameters, turn++, kept);
-      if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
-    }
+    auto const rest = std::span<int const>(order_.units).subspan(at(tiers_.early.end()));
+    for (int u : rest) update_unit(parameters, u);
+    turn_ = 0;
     // The last tiles go to the file, and the first ones come, while the next step's gradients are
     // made.
     expect_first(BlockUse::any);
@@ -95,6 +111,7 @@ class OffloadedState {
   /// @param slices which row of the host's norms they are added to
   void measure() requires HasTrustRatio<O> {
     Index const tensors = context_.layout.trained_tensors();
+    auto const decision = tiers_.decision().template on<Decision>(tiers_.host);
     {
       auto norms = tiers_.norms().template on<double>(tiers_.host);
       fill_zero(tiers_.host, norms.view());
@@ -103,7 +120,7 @@ class OffloadedState {
     for (Index turn = 0; turn < blocks_.size(); ++turn) {
       auto norms = tiers_.norms().template on<double>(tiers_.host);
       NormSlices const slices{context_.rank(), 1, plan_.tiles[at(tile_of(turn))].elements, tensors};
-      with_update(turn, {}, Access::measure, [&](auto const& of_tile) {
+      with_update(turn, decision.view(0, 1), {}, Access::measure, [&](auto const& of_tile) {
         measure_norms(tiers_.host, of_tile, norms.view(), slices);
       });
     }
@@ -162,12 +179,14 @@ class OffloadedState {
     View<UpperHalf, H> uppers;  // [n], or none
   };
 
+  static constexpr bool has_files =
+      X::Sharding::optimizer_tier == Tier::nvme || X::Sharding::parameter_tier == Tier::nvme;
   static bf16 bits_as_parameter(UpperHalf half) { return half.rounded(); }
   Index first(int u) const { return plan_.first_tile[at(u)]; }
   Index ring() const { return context_.options.offload.buffer_count; }
   /// The tile that is updated in a turn; past the last one, a number that no tile has.
   Index tile_of(Index turn) const {
-    return turn < blocks_.size() ? order_[at(turn)] : blocks_.size();
+    return turn < blocks_.size() ? order_.tiles[at(turn)] : blocks_.size();
   }
   void expect_first(BlockUse use) {
     for (Index turn = 0; turn + 1 < ring(); ++turn) blocks_.expect(tile_of(turn), use);
@@ -186,34 +205,6 @@ class OffloadedState {
                  rate);
         });
   }
-  /// Once all gradients are known, units go in their order, in which the next forward pass comes to
-  /// them. Where updates begin before that, the first ones are of units whose gradients come first,
-  /// as long as backward takes, a third of the elements; then those that the next pass needs first.
-  /// So the host works while both passes do, and each waits for little.
-  void take_order() {
-    int const units = context_.layout.size();
-    if constexpr (!X::Policy::Checking::checks) {
-      Index all = 0;
-      Index taken = 0;
-      for (int u = 0; u < units; ++u) all += context_.shares.owned(u);
-      for (auto const& flush : context_.timeline.flushes()) {
-        for (int u : flush.units) {
-          if (3 * taken >= all) break;
-          taken += context_.shares.owned(u);
-          units_.push_back(u);
-        }
-      }
-    }
-    for (auto const& visit : context_.timeline.schedule()) append(visit.unit);
-    for (int u = 0; u < units; ++u) append(u);
-    for (int u : units_) {
-      for (Index t = first(u); t < first(u + 1); ++t) order_.push_back(t);
-    }
-  }
-  void append(int u) {
-    if (std::find(units_.begin(), units_.end(), u) == units_.end()) units_.push_back(u);
-  }
-
   /// @param next the tile that is to come to the ring when this one's step has begun
   template <class F>
   void with_block(Index t, Access access, F f, Index next = 0) {
@@ -237,12 +228,13 @@ class OffloadedState {
 
   /// Calls f(Update) with everything claimed on the host's stream. @param rounded where parameters
   /// go; none where the block keeps them
+  /// @param decision claimed there, as the segments are that nothing but this stream reads: few
+  ///   pieces of work a tile, of which a device takes so many ahead
   template <class F>
-  void with_update(Index turn, View<Parameter, H> rounded, Access access, F f) {
+  void with_update(Index turn, View<Decision, H> decision, View<Parameter, H> rounded,
+                   Access access, F f) {
     Index const t = tile_of(turn);
     Tile const& tile = plan_.tiles[at(t)];
-    auto decision = tiers_.decision().template on<Decision>(tiers_.host);
-    auto segments = tiers_.segments().template on<Segment>(tiers_.host);
     NormsOf<O, H> norms_view{};
     Claim<double, H> norms;
     if constexpr (HasTrustRatio<O>) {
@@ -252,11 +244,11 @@ class OffloadedState {
     auto const with = [&](Views const& v) {
       if constexpr (X::splits_master)
         rounded = {reinterpret_cast<Parameter*>(v.uppers.address()), v.uppers.size()};
-      // A file that has failed stops the step here as well.
-      tiers_.host.enqueue(
-          [d = decision.view().address(), stopped = tiers_.stop(Reader::up).raised] {
-            if (detail::raised(stopped)) d->skip = 1;
-          });
+      if constexpr (has_files) {  // one that has failed stops the step here as well
+        tiers_.host.enqueue([d = decision.address(), stopped = tiers_.stop(Reader::up).raised] {
+          if (detail::raised(stopped)) d->skip = 1;
+        });
+      }
       tiers_.with_sums(tile.unit, tile.begin, tile.elements, [&](auto sums) {
         using G = std::remove_const_t<typename decltype(sums)::Element>;
         Update<O, G, P, H> update{optimizer_,
@@ -264,8 +256,8 @@ class OffloadedState {
                                   v.weights,
                                   v.states,
                                   rounded,
-                                  segments.view(tile.first_segment, num_segments_[at(t)]),
-                                  decision.view(0, 1),
+                                  segments_.sub(tile.first_segment, num_segments_[at(t)]),
+                                  View<Decision const, H>(decision),
                                   context_.options.seed,
                                   norms_view};
         f(update);
@@ -274,9 +266,20 @@ class OffloadedState {
     with_block(t, access, with, tile_of(turn + ring() - 1));
   }
 
+  /// The unit whose turn it is.
+  template <class Parameters>
+  void update_unit(Parameters& parameters, int u) {
+    if (turn_ == 0) expect_first(BlockUse::update);
+    bool const below = context_.shares.stores_parameters(u);
+    auto const decision = tiers_.decision().template on<Decision>(tiers_.host);
+    Slot<H>* const kept = below ? &tiers_.open_parameters(u, 0, false, BlockUse::update) : nullptr;
+    for (Index t = first(u); t < first(u + 1); ++t)
+      update_tile(parameters, turn_++, decision.view(0, 1), kept);
+    if (below) tiers_.close_parameters(u, 0, true, BlockUse::update);
+  }
   /// @param kept where the unit's parameters lie below the device, or null
   template <class Parameters>
-  void update_tile(Parameters& parameters, Index turn, Slot<H>* kept) {
+  void update_tile(Parameters& parameters, Index turn, View<Decision, H> decision, Slot<H>* kept) {
     Index const t = tile_of(turn);
     Tile const& tile = plan_.tiles[at(t)];
     Index const n = tile.elements;
@@ -284,7 +287,7 @@ class OffloadedState {
     {
       auto to = slot.template on<Parameter>(tiers_.host);
       View<Parameter, H> const rounded = to.view(kept != nullptr ? tile.begin : 0, n);
-      with_update(turn, rounded, Access::update, [&](auto const& of_tile) {
+      with_update(turn, decision, rounded, Access::update, [&](auto const& of_tile) {
         zero::update(tiers_.host, of_tile);
         if constexpr (X::splits_master)
           copy_in_unless(tiers_.host, rounded,
@@ -298,14 +301,18 @@ class OffloadedState {
                        tiers_.stop(Reader::up).raised);
     }
     if (kept != nullptr) return;
-    auto const flag = tiers_.stop(Reader::up).on(tiers_.up);
     auto from = slot.template on<Parameter>(tiers_.up);
     auto device = parameters.kept(tile.unit).template on<Parameter>(tiers_.up);
     Index const place =
         context_.shares.owned_in_parameters(tile.unit, context_.rank()) + tile.begin;
-    copy_in_unless(tiers_.up, device.view(place, n),
-                   static_cast<Parameter const*>(from.view().address()),
-                   tiers_.stop(Reader::up).raised);
+    View<Parameter, D> const to = device.view(place, n);
+    auto const* const rounded = static_cast<Parameter const*>(from.view().address());
+    if constexpr (X::Policy::Checking::checks || has_files) {
+      auto const flag = tiers_.stop(Reader::up).on(tiers_.up);
+      copy_in_unless(tiers_.up, to, rounded, tiers_.stop(Reader::up).raised);
+    } else {  // nothing skips it
+      copy_in(tiers_.up, to, rounded);
+    }
   }
 
   template <class Value>
@@ -360,9 +367,10 @@ class OffloadedState {
   O optimizer_;
   std::remove_reference_t<decltype(std::declval<X&>().tiers)>& tiers_;
   TierPlan const& plan_;
+  UpdateOrder order_;
   Blocks<D, X::Sharding::optimizer_tier> blocks_;
-  std::vector<int> units_;           // in the order of their updates
-  std::vector<Index> order_;         // of tiles
+  View<Segment, H> segments_{};      // of all tiles
+  Index turn_ = 0;                   // of the next tile
   std::vector<Index> num_segments_;  // of each tile
   std::vector<Index> covered_;       // by them, from the tile's start: behind it lies padding
   Watched watched_{*this};

@@ -9,6 +9,7 @@
 #include <zero/tier/free_memory.hpp>
 #include <zero/tier/thread_transfers.hpp>
 #include <zero/tier/tier_plan.hpp>
+#include <zero/tier/update_order.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -23,6 +24,7 @@ struct NoTiers {
   explicit NoTiers(A const&...) {}  ///< whatever Tiers takes
   template <class... A>
   void begin(A const&...) {}  ///< has nothing to begin
+  void extra_visit(int) {}    ///< has nothing that it concerns
   template <class F>
   void for_each_stream(F) {}  ///< has none
 };
@@ -113,6 +115,7 @@ class Tiers {
   void receive(int u, Index mark, Slot<D>& from, Index begin, bool adds, bool last) {
     Index const n = shares_.owned(u);
     if (n == 0) return;
+    if (!checks && last) early.comes_down(u);
     if (!adds && !shares_.accumulates()) {
       auto source = from.template on<Gradient>(down);
       auto to = gradients_[u].template on<Gradient>(down);
@@ -174,21 +177,31 @@ class Tiers {
              [[maybe_unused]] Index micro_batches) {
     if constexpr (optimizer_tier != Tier::device && !checks) {
       if (!decides_) return;  // nothing is updated
-      auto before = tables_[8].template on<Decision>(compute);
-      auto now = tables_[7].template on<Decision>(compute);
-      copy_out(compute, before.view().address(), View<Decision const, D>(decision));
-      decides_(compute, decision, micro_batches);
-      copy_out(compute, now.view().address(), View<Decision const, D>(decision));
-      copy_in(compute, decision, static_cast<Decision const*>(before.view().address()));
+      {
+        auto before = tables_[8].template on<Decision>(compute);
+        auto now = tables_[7].template on<Decision>(compute);
+        copy_out(compute, before.view().address(), View<Decision const, D>(decision));
+        decides_(compute, decision, micro_batches);
+        copy_out(compute, now.view().address(), View<Decision const, D>(decision));
+        copy_in(compute, decision, static_cast<Decision const*>(before.view().address()));
+      }
+      // The updates of the step before may still read theirs.
+      auto made = tables_[7].template on<Decision>(host);
+      auto now = tables_[0].template on<Decision>(host);
+      host.enqueue([from = made.view().address(), to = now.view().address()] { *to = *from; });
     }
   }
+  /// A visit outside the schedule, whose unit must not have been updated.
+  /// @throws Error where it has
+  void extra_visit(int u) { early.extra_visit(u); }
   /// What makes the decision of a step that looks at nothing.
   /// @param decides (Stream& compute, View<Decision, D> decision, Index micro_batches): replaces
   ///   the decision of the step before, on the stream
   void decide_by(std::function<void(Stream&, View<Decision, D>, Index)> decides) {
     decides_ = std::move(decides);
   }
-  /// The step is decided: updates on the host read it there.
+  /// The step is decided: updates on the host read it there. Where nothing is looked at they have
+  /// known it since it began.
   /// @param compute the device's stream @param decision of this step
   void decided([[maybe_unused]] Stream& compute, [[maybe_unused]] View<Decision, D> decision) {
     if constexpr (checks) {
@@ -203,10 +216,6 @@ class Tiers {
       host.enqueue([d = claim.view().address(), stopped = raised_] {
         detail::raise(stopped, d->skip != 0);
       });
-    } else {  // the updates of the step before may still read theirs
-      auto made = tables_[7].template on<Decision>(host);
-      auto now = tables_[0].template on<Decision>(host);
-      host.enqueue([from = made.view().address(), to = now.view().address()] { *to = *from; });
     }
   }
   Slot<H>& decision() { return tables_[0]; }  ///< of the step, on the host
@@ -366,6 +375,8 @@ class Tiers {
   Stream sums;  ///< of micro-batches, which updates of other units are not to wait for
   Stream host;  ///< other work on host memory
   Stream up;    ///< from the host to the device
+
+  EarlyUpdates early{layout_};  ///< where nothing is looked at
 
  private:
   SlotArray<H> tables_;
