@@ -36,6 +36,7 @@ class StagingMemory {
   class Use {
    public:
     Use() = default;
+    /// @param memory outlives this
     /// @param bytes that are needed; memory that is too small is given back and taken anew
     /// @throws as prepare
     Use(StagingMemory& memory, Index bytes) {
