@@ -52,7 +52,9 @@ class StagingMemory {
       memory.used_ = true;
       memory_ = &memory;
     }
+    /// Goes on with what `other` has.
     Use(Use&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+    /// The same, and `other` with what this had.
     Use& operator=(Use&& other) noexcept {
       std::swap(memory_, other.memory_);
       return *this;
