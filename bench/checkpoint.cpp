@@ -82,9 +82,11 @@ struct Aligned {
 
 std::string raw_file(std::string const& dir, int t) { return dir + "/raw-" + std::to_string(t); }
 
+void raw_remove(std::string const& dir, int ranks) {
+  for (int r = 0; r < ranks; ++r) std::filesystem::remove(raw_file(dir, r));
+}
 /// New files, one a rank, each by `threads` with a descriptor of its own, which take turns.
 double raw_write(std::string const& dir, int ranks, int threads, Index bytes) {
-  for (int r = 0; r < ranks; ++r) std::filesystem::remove(raw_file(dir, r));
   return on_threads(ranks * threads, [&](int t) {
     Aligned buffer;
     int const file =
@@ -168,8 +170,8 @@ Spent median(std::vector<Spent> values) {
 struct Figures {
   Index bytes = 0;
   std::array<std::vector<Spent>, 2> raw_write{}, raw_read{};  // by threads a rank, less 1
-  std::vector<Spent> save{}, load{}, load_new{}, load_twice{}, step{}, step_beside{}, prepare{},
-      start{}, complete{}, copy{};
+  std::vector<Spent> save{}, load{}, load_kept{}, load_new{}, load_twice{}, step{}, step_beside{},
+      prepare{}, start{}, complete{}, copy{}, removal{};
 };
 
 void run(Settings const& s) {
@@ -204,16 +206,23 @@ void run(Settings const& s) {
     trainer->step(0);
     for (int round = 0; round < s.rounds; ++round) {
       for (int n : {1, 2}) {
-        if (first)
-          f.raw_write[at(n - 1)].push_back(spent_by([&] { raw_write(dir, s.ranks, n, f.bytes); }));
+        if (!first) continue;
+        Spent const removal = spent_by([&] { raw_remove(dir, s.ranks); });
+        if (round > 0) f.removal.push_back(removal);
+        f.raw_write[at(n - 1)].push_back(spent_by([&] { raw_write(dir, s.ranks, n, f.bytes); }));
       }
-      timed(f.save, [&] { zero::save(*trainer, dir + "/run", {.save_total_limit = 1}); });
+      // Which takes time as well, and is neither's.
+      if (first) std::filesystem::remove_all(dir + "/run");
+      timed(f.save, [&] { zero::save(*trainer, dir + "/run"); });
       if (first) {
         forget(dir);
         for (int n : {1, 2})
           f.raw_read[at(n - 1)].push_back(spent_by([&] { raw_read(dir, s.ranks, n, f.bytes); }));
       }
       timed(f.load, [&] { zero::load(*trainer, dir + "/run", {.staging_bytes = f.bytes}); });
+      if (first) forget(dir);
+      timed(f.load_kept,
+            [&] { zero::load(*trainer, dir + "/run", {.staging_memory = &background.memory()}); });
       begin_anew();
       if (first) forget(dir);
       timed(f.load_new, [&] { zero::load(*trainer, dir + "/run", {.staging_bytes = f.bytes}); });
@@ -265,8 +274,10 @@ void run(Settings const& s) {
   };
   double const write = raw("O_DIRECT write", f.raw_write);
   tell("save", median(f.save), write, 0.9);
+  if (!f.removal.empty()) tell("removal of as much", median(f.removal), 0, 0);
   double const read = raw("O_DIRECT read", f.raw_read);
   tell("load, staged", median(f.load), read, 0.9);
+  tell("load, in kept memory", median(f.load_kept), read, 0.9);
   tell("load, staged, when new", median(f.load_new), read, 0.9);
   tell("load in one tile", median(f.load_twice), read, 0);
   if (!s.json) std::printf("\nin the background, of as many bytes\n");

@@ -144,6 +144,32 @@ inline void require_no_checkpoint(NamedPath const& named, char const* expected) 
 #endif
 }
 
+/// @throws WrongFlag where it is, or lies in, what has the name of a checkpoint in the folder of
+/// --save: by the end the run may have saved it, and then it takes nothing else
+inline void require_beside_checkpoints(NamedPath const& named, NamedPath const& save) {
+#if GPT2_CHECKPOINT
+  namespace fs = std::filesystem;
+  auto const whole = [](NamedPath const& of) {
+    std::error_code error;
+    fs::path const path = fs::weakly_canonical(fs::absolute(of.path), error);
+    if (error) of.refuse(error.message());
+    return fs::path(zero::detail::without_end_slashes(path.string()));
+  };
+  fs::path const folder = whole(save);
+  for (fs::path there = whole(named); there.has_relative_path(); there = there.parent_path()) {
+    if (there.parent_path() == folder &&
+        zero::detail::CheckpointName::of(there.filename().string())) {
+      named.refuse("--save " + quoted(save.path.string()) + " keeps " +
+                   quoted(there.filename().string()) +
+                   " for a checkpoint; expected a folder for a model");
+    }
+  }
+#else  // whose flags were refused before
+  static_cast<void>(named);
+  static_cast<void>(save);
+#endif
+}
+
 /// Whether a file of this name stands in the folder.
 inline bool holds(NamedPath const& named, char const* name) {
   return named.type(named.path / name) != std::filesystem::file_type::not_found;
@@ -194,6 +220,7 @@ inline void check_paths(Settings const& s, int rank, bool beside_first) {
   detail::NamedPath const model{"--export", s.write_model};
   if (!s.write_model.empty() && beside_first) {
     detail::require_no_checkpoint(model, "a folder for a model");
+    if (!s.save.empty()) detail::require_beside_checkpoints(model, save);
     detail::require_folder_to_write(model);
   }
   if (!s.metrics.empty() && beside_first) detail::require_file_to_write({"--metrics", s.metrics});

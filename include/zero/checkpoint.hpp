@@ -6,6 +6,7 @@
 // clang-format off
 #include <zero/checkpoint/save.hpp>             // save: a trainer -> a folder
 #include <zero/checkpoint/background_save.hpp>  // the same beside training
+#include <zero/checkpoint/staging_memory.hpp>   // host memory that saves and loads share
 #include <zero/checkpoint/load.hpp>             // load: a folder -> a trainer of any stage, world and precision
 #include <zero/checkpoint/model.hpp>            // save_model, load_model: the files of transformers
 #include <zero/checkpoint/keeper.hpp>           // which checkpoints stay, and which is best

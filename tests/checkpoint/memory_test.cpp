@@ -94,6 +94,33 @@ TEST_CASE("a background save that was prepared takes no memory when it starts, n
   });
 }
 
+TEST_CASE("a load that keeps what it displaces in the memory of background saves takes no other") {
+  if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {
+    MESSAGE("skipped: this system has no /proc/self/clear_refs");
+    return;
+  }
+  // 48 MiB are displaced; the bound is that of a load without staging, below, and of a tile more.
+  constexpr Index displaced = elements * 12;
+  constexpr Index bound = Index{24} << 20;
+  static_assert(2 * bound <= displaced);
+  Setup const setup{.stage = 3, .world = 1, .units = many_units()};
+  Folder const dir;
+  on_ranks(setup, [&](AnyTrainer& trainer) {
+    trainer.step(0);
+    zero::BackgroundSave saving;
+    trainer.prepare(saving);
+    trainer.start(saving, dir / "run", {.block_bytes = 65536});
+    saving.wait();
+    Index read = 0;
+    Index const rise = rise_of(
+        [&] { read = trainer.load(dir / "run", {.staging_memory = &saving.memory()}).bytes_read; });
+    MESSAGE("a load: ", rise, " bytes");
+    CHECK(rise < bound);
+    // It read every block once, and some twice for the header and where files' parts meet.
+    CHECK(read < displaced + (Index{2} << 20));
+  });
+}
+
 TEST_CASE("nor where a piece is long and is not kept as float: split weights, frozen parameters") {
   if (status("VmHWM") < 0 || !std::ofstream("/proc/self/clear_refs").is_open()) {
     MESSAGE("skipped: this system has no /proc/self/clear_refs");

@@ -163,6 +163,44 @@ TEST_CASE("memory that a load takes by the number of tensors ends it on every ra
   CHECK(refusals > 50);
 }
 
+TEST_CASE("whatever request for memory is refused, a save or a load ends with an error") {
+  // Each request of 8 bytes or more in turn: also that for the list of threads that read or write,
+  // where one that runs already and finds no place would end the process, and that which a save
+  // makes while it holds the lock of its folder. Ten blocks, so that both threads start; a rank
+  // alone, whose trainer may end of it as well.
+  Setup const small{.stage = 1, .units = {{"u", {zero_test::weight("w", {64})}}}};
+  MemoryFiles saved;
+  on_ranks(small, [&](AnyTrainer& trainer) {
+    trainer.save("run", {.block_bytes = 100, .files = &saved});
+  });
+  for (bool const loads : {false, true}) {
+    Index refusals = 0;
+    for (bool refused = true; refused; ++refusals) {
+      CAPTURE(refusals);
+      MemoryFiles to;
+      std::string const error = error_of([&] {
+        on_ranks(small, [&](AnyTrainer& trainer) {
+          heap::refuse(8, refusals);
+          try {
+            if (loads) {
+              trainer.load("run", {.staging_bytes = Index{1} << 20, .files = &saved});
+            } else {
+              trainer.save("run", {.block_bytes = 100, .files = &to});
+            }
+          } catch (...) {
+            refused = heap::allow();
+            throw;
+          }
+          refused = heap::allow();
+        });
+      });
+      CHECK(error.empty() != refused);
+    }
+    MESSAGE((loads ? "load: " : "save: "), refusals, " requests");
+    CHECK(refusals > 100);
+  }
+}
+
 TEST_CASE("a rank that cannot note what it takes ends the load: what it has taken goes back") {
   // 30 tensors of three numbers, half of them in each of two files of one block: 45 notes for the
   // first, 45 for the second, among which the list of 64 notes grows to 4096 bytes. On the host in

@@ -3,6 +3,7 @@ set(sources trainers.cpp ../support/heap.cpp) # heap.cpp: operator new and delet
 set(libraries zero::checkpoint)
 if(TARGET zero-checkpoint)
   set(definitions ZERO_CHECKPOINT_PROGRAM="$<TARGET_FILE:zero-checkpoint>") # tested from outside
+  set(programs zero-checkpoint)
 endif()
 foreach(stage RANGE 3)
   set(part zero_test_checkpoint_${stage})

@@ -3,6 +3,7 @@
 #   sources      further .cpp files, relative to the folder
 #   libraries    what to link besides zero::zero; a folder with a library that is not there is left out
 #   definitions  macros, as NAME or NAME=VALUE
+#   programs     targets that its tests start, built before it
 #   includes     include folders, relative to the folder
 #   options      compiler options, such as ${zero_computes}
 #   timeout      seconds one TEST_CASE may take (120)
@@ -36,6 +37,7 @@ function(zero_test_folder folder)
   set(sources "")
   set(libraries "")
   set(definitions "")
+  set(programs "")
   set(includes "")
   set(options "")
   set(timeout 120)
@@ -66,6 +68,9 @@ function(zero_test_folder folder)
   list(TRANSFORM sources PREPEND ${dir}/)
   list(TRANSFORM includes PREPEND ${dir}/)
   add_executable(${target} ${tests} ${sources})
+  if(programs)
+    add_dependencies(${target} ${programs})
+  endif()
   zero_test_options(${target})
   target_compile_options(${target} PRIVATE ${options})
   target_compile_definitions(${target} PRIVATE ${definitions})

@@ -3,6 +3,7 @@ set(libraries zero::config)
 set(definitions ZERO_CONFIG_CASES="${dir}")
 if(TARGET zero-config)
   list(APPEND definitions ZERO_CONFIG_PROGRAM="$<TARGET_FILE:zero-config>") # tested from outside
+  set(programs zero-config)
 endif()
 if(DEFINED zero_yaml)
   list(APPEND libraries ${zero_yaml})

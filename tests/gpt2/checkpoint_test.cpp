@@ -221,7 +221,8 @@ TEST_CASE("what cannot be resumed ends with a sentence, never with a fresh start
         {"--resume run --optimizer lion", "the checkpoint has AdamW, the trainer Lion", 1},
         {"--import run", "has neither model.safetensors nor", 2},
         {"--save run/" + latest(folder, "run"), "is a checkpoint itself", 2},
-        {"--export run/" + latest(folder, "run"), "is a checkpoint itself", 2}}) {
+        {"--export run/" + latest(folder, "run"), "is a checkpoint itself", 2},
+        {"--save new --export new/step-00000004", "keeps 'step-00000004' for a checkpoint", 2}}) {
     Result const result = run_inside(folder, flags + more);
     INFO(result.err);
     CHECK(result.status == status);

@@ -64,6 +64,12 @@ TEST_CASE("a path that would end the run is refused before it begins, and nothin
       {"--export", checkpoint, "is a checkpoint itself; expected a folder for a model"},
       {"--export", checkpoint + "/a/b", "lies in the checkpoint '" + checkpoint + "'"},
       {"--export", here + "/other", "is a checkpoint itself; expected a folder for a model"},
+      {"--save '" + here + "/run' --export", here + "/run/step-00000002",
+       "--save '" + here + "/run' keeps 'step-00000002' for a checkpoint; expected a folder for"},
+      {"--save '" + here + "/a/../new' --export", here + "//new/./step-00000012.3/",
+       "keeps 'step-00000012.3' for a checkpoint"},
+      {"--save '" + here + "/new/' --export", here + "/new/step-00000002/a/b",
+       "keeps 'step-00000002' for a checkpoint"},
       {"--resume", "/nowhere", "looking for a checkpoint in '/nowhere' failed"},
       {"--resume", here, "has neither manifest.json nor a file 'latest'"},
       {"--import", "/nowhere", "it has neither model.safetensors nor"},
@@ -128,7 +134,8 @@ TEST_CASE("paths that can be written to are tried, and only the run's own files 
   std::string const here = folder.path.string();
   std::string flags = small(folder) + "--ranks 2 --steps 1 --metrics '" + here + "/rows.jsonl' ";
 #if ZERO_GPT2_CHECKPOINTS
-  flags += "--save '" + here + "/new/run' --export '" + here + "/model'";
+  // Beside the checkpoints too, by a name that none of them has.
+  flags += "--save '" + here + "/new/run' --export '" + here + "/new/run/model'";
 #endif
   Result const r = run(folder, flags);
   INFO(r.err);
@@ -137,7 +144,7 @@ TEST_CASE("paths that can be written to are tried, and only the run's own files 
   CHECK(lines(gpt2_program::read(folder.path / "rows.jsonl")).size() == 1);
 #if ZERO_GPT2_CHECKPOINTS
   CHECK(fs::exists(folder.path / "new/run/step-00000001/manifest.json"));
-  CHECK(fs::exists(folder.path / "model/model.safetensors"));
+  CHECK(fs::exists(folder.path / "new/run/model/model.safetensors"));
 #endif
 }
 

@@ -5,6 +5,7 @@ set(sanitized OFF) # OpenBLAS is not instrumented
 set(timeout 300) # a case trains the default model at four stages
 if(TARGET gpt2)
   set(definitions ZERO_GPT2_PROGRAM="$<TARGET_FILE:gpt2>") # the program is tested from outside
+  set(programs gpt2 gpt2_blas_probe gpt2_removal_probe)
   add_library(gpt2_blas_probe SHARED ${dir}/blas_probe.cpp)
   target_link_libraries(gpt2_blas_probe PRIVATE gpt2_parts ${CMAKE_DL_LIBS})
   list(APPEND definitions ZERO_GPT2_BLAS_PROBE="$<TARGET_FILE:gpt2_blas_probe>")

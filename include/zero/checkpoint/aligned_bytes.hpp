@@ -17,8 +17,9 @@
 namespace zero::detail {
 
 /// Owner of page-aligned memory, which is not initialised: the system brings a page when it is
-/// first written to. Large pages are not asked for: where memory is full of files' pages, making
-/// them was seen to take longer than the reading from a disk that they were for.
+/// first written to. Large pages are not asked for: where memory is full of files' pages, or where
+/// a virtual machine's host has taken back what was free, which it does in large pages, making them
+/// was seen to take longer than the reading from a disk that they were for.
 class AlignedBytes {
  public:
   AlignedBytes() = default;

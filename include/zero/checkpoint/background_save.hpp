@@ -5,6 +5,7 @@
 // last rank's thread is done, since only then do ranks speak with each other.
 
 #include <zero/checkpoint/save.hpp>
+#include <zero/checkpoint/staging_memory.hpp>
 
 #include <atomic>
 #include <memory>
@@ -47,8 +48,7 @@ class BackgroundSave {
     x.synchronize();
     Manifest const manifest = detail::describe_trainer(x, {});
     detail::ranks_of(x, "prepare a background save").together([&] {
-      copy_.reserve(detail::file_bytes_of(x, manifest));
-      copy_.touch();
+      memory_.prepare(detail::file_bytes_of(x, manifest));
     });
   }
 
@@ -65,6 +65,10 @@ class BackgroundSave {
 
   /// Whether a save has begun and not been completed.
   bool pending() const { return steps_.has_value(); }
+
+  /// The memory of the copy, for LoadOptions::staging_memory: a load that begins when no save is
+  /// pending keeps there what it displaces. Ends with this object.
+  StagingMemory& memory() { return memory_; }
 
   /// Completes the save where every rank has written its file; else returns nothing. Every rank
   /// calls it, between steps. Communication: one exchange of a word while a save is pending.
@@ -84,27 +88,18 @@ class BackgroundSave {
     if (thread_.joinable()) thread_.join();  // none where the copy has failed
     detail::SaveSteps steps = std::move(*steps_);
     steps_.reset();
+    copy_ = {};
     return steps.commit(failure_, std::move(manifest_), written_);
   }
 
  private:
-  /// The bytes of the file. Kept from save to save, since fresh memory costs as much as the copy.
+  /// Where the bytes of the file go. The memory is kept from save to save.
   struct Copy {
-    detail::AlignedBytes bytes{};
+    StagingMemory::Use use{};
     Index end = 0;
 
-    std::span<std::byte> room() const { return bytes.span().subspan(at(end)); }
+    std::span<std::byte> room() const { return use.bytes().span().subspan(at(end)); }
     void filled(Index n) { end += n; }
-    void reserve(Index all) {
-      end = 0;
-      if (bytes.size() >= all) return;
-      bytes = detail::AlignedBytes();  // never the two of them
-      bytes = detail::AlignedBytes(all);
-    }
-    /// Makes the system bring every page.
-    void touch() {
-      for (Index i = 0; i < bytes.size(); i += 4096) bytes.data()[i] = std::byte{};
-    }
   };
 
   void start(std::unique_ptr<detail::TrainerAccess> access, std::string const& dir,
@@ -119,6 +114,7 @@ class BackgroundSave {
       steps_->begin(manifest_.step);
       failure = detail::failure_of([&] { copy(x); });
     } catch (...) {
+      copy_ = {};
       steps_.reset();
       throw;
     }
@@ -135,14 +131,15 @@ class BackgroundSave {
     done_ = true;
   }
   void copy(detail::TrainerAccess& x) {
-    detail::put_file_bytes(x, manifest_, copy_, [&](Index bytes) { copy_.reserve(bytes); });
+    detail::put_file_bytes(x, manifest_, copy_,
+                           [&](Index bytes) { copy_ = {StagingMemory::Use(memory_, bytes)}; });
   }
   /// The thread's work.
   void write(std::string const& name) {
     failure_ = detail::failure_of([&] {
-      written_ =
-          detail::write_block_file(steps_->files(), steps_->work_folder(), name,
-                                   manifest_.block_bytes, copy_.bytes.span().first(at(copy_.end)));
+      written_ = detail::write_block_file(steps_->files(), steps_->work_folder(), name,
+                                          manifest_.block_bytes,
+                                          copy_.use.bytes().span().first(at(copy_.end)));
     });
     done_ = true;
   }
@@ -151,7 +148,8 @@ class BackgroundSave {
   std::optional<detail::SaveSteps> steps_;
   Manifest manifest_;
   CheckpointFile written_;
-  Copy copy_;
+  StagingMemory memory_;
+  Copy copy_;  // of a pending save
   std::string failure_;
   std::atomic<bool> done_{false};
   std::thread thread_;

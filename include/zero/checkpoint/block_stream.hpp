@@ -40,6 +40,7 @@ class BlockStream {
     for (std::size_t t = 0; t < std::clamp<std::size_t>(blocks_.size(), 1, num_threads); ++t)
       files_.push_back(open_block_file(files, folder, expected));
     if (blocks_.size() < 2) return;
+    threads_.reserve(files_.size());  // before: a thread that runs has to find its place
     try {
       for (OpenFile& file : files_) {
         threads_.push_back(

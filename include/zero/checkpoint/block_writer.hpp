@@ -22,7 +22,8 @@ class BlockWriter {
   /// @param folder,name of the new file
   BlockWriter(Files& files, std::string const& folder, std::string name, Index block_bytes)
       : storage_(files), block_bytes_(block_bytes) {
-    files_.reserve(num_threads);  // threads hold on to them
+    files_.reserve(num_threads);    // threads hold on to them
+    threads_.reserve(num_threads);  // a thread that runs has to find its place
     files_.push_back(OpenFile::create(files, join_path(folder, name)));
     written_.name = std::move(name);
   }

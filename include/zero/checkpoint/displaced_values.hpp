@@ -4,8 +4,8 @@
 // verified goes into the trainer while the next blocks are being read, and comes out again where
 // anything fails later, on whatever rank.
 
-#include <zero/checkpoint/aligned_bytes.hpp>
 #include <zero/checkpoint/load_plan.hpp>
+#include <zero/checkpoint/staging_memory.hpp>
 
 #include <exception>
 #include <new>
@@ -16,8 +16,8 @@ namespace zero::detail {
 /// What a load has displaced on this rank, kept in host memory in the types that a save would
 /// store, from which every bit of weights, parameters and states comes back: 16-bit parameters are
 /// their float weights, rounded. Memory: a tile, some words for each tile that was taken, and
-/// bytes(), of which the system brings pages as they are written: none for tiles of numbers that
-/// are all 0, as the optimizer's are before the first step.
+/// bytes(), of which the system brings a page when a tile in it is kept: of numbers that are all 0,
+/// as the optimizer's are before the first step, none is.
 class DisplacedValues {
  public:
   /// @param x,plan outlive this; nothing is taken yet
@@ -34,9 +34,11 @@ class DisplacedValues {
 
   Index bytes() const { return bytes_; }  ///< of all that a load displaces here
 
-  /// Takes the memory, that of put_back() too. @throws OutOfMemory
-  void reserve() {
-    memory_ = AlignedBytes(bytes_);
+  /// Takes the memory, that of put_back() too.
+  /// @param memory null: of its own, as long as this is there; else outlives this
+  /// @throws OutOfMemory; CheckpointError where the memory is in use
+  void reserve(StagingMemory* memory) {
+    memory_ = StagingMemory::Use(memory == nullptr ? own_ : *memory, bytes_);
     Index longest = 0;
     for (NeededSlice const& need : plan_.needs()) longest = std::max(longest, need.elements);
     longest = std::min(longest, SliceReader::tile);
@@ -113,7 +115,7 @@ class DisplacedValues {
   std::byte* place(Stretch const& s) const {
     Place const& of = places_[s.need];
     Index const skipped = s.first - plan_.target(s.need).piece.first;
-    return memory_.data() + of.begin + skipped * bytes_of_type(of.type);
+    return memory_.bytes().data() + of.begin + skipped * bytes_of_type(of.type);
   }
   /// Notes that the trainer's values in the tile are taken; with the stretch before, if it goes on
   /// where that one ends: hand-outs may be of an element each. So of elements that come in their
@@ -135,7 +137,7 @@ class DisplacedValues {
   }
   void store(Stretch const& s) {
     std::string_view const type = places_[s.need].type;
-    memory_.expect(place(s) - memory_.data(), s.elements * bytes_of_type(type));
+    memory_.bytes().expect(place(s) - memory_.bytes().data(), s.elements * bytes_of_type(type));
     if (type == "F32") {
       std::memcpy(place(s), tile_.data(), tile_.size() * sizeof(float));
     } else {
@@ -173,7 +175,8 @@ class DisplacedValues {
   LoadPlan const& plan_;
   std::vector<Place> places_;  // by need
   Index bytes_ = 0;
-  AlignedBytes memory_;
+  StagingMemory own_;
+  StagingMemory::Use memory_;
   std::vector<Taken> taken_;
   std::vector<float> tile_;
   std::vector<std::byte> stored_;

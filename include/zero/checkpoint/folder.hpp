@@ -139,16 +139,20 @@ inline std::shared_ptr<void> take_folder(Files& files, std::string const& dir) {
   std::pair<Files*, std::string> const place{
       &files, without_end_slashes(
                   std::filesystem::path(without_end_slashes(dir)).lexically_normal().string())};
-  std::lock_guard const lock(all->mutex);
-  if (!all->places.insert(place).second) {
-    throw CheckpointError("checkpoint: '" + dir +
-                          "': a save in the background is not over there; wait() for it before "
-                          "another one begins");
+  auto ends = [taken = all, ended = std::pair(place)](void*) {
+    std::lock_guard const lock(taken->mutex);
+    taken->places.erase(ended);
+  };
+  {
+    std::lock_guard const lock(all->mutex);
+    if (!all->places.insert(place).second) {
+      throw CheckpointError("checkpoint: '" + dir +
+                            "': a save in the background is not over there; wait() for it before "
+                            "another one begins");
+    }
   }
-  return {all.get(), [taken = all, place](void*) {
-            std::lock_guard const ends(taken->mutex);
-            taken->places.erase(place);
-          }};
+  // Without the lock: where there is no memory for it, the result ends at once.
+  return {all.get(), std::move(ends)};
 }
 
 /// Makes the folder in which a checkpoint of this step is written. @return its name to be

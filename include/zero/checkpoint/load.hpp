@@ -5,6 +5,7 @@
 // compared and verified, on every rank, before any state changes for good.
 
 #include <zero/checkpoint/displaced_values.hpp>
+#include <zero/checkpoint/staging_memory.hpp>
 
 namespace zero {
 
@@ -20,6 +21,10 @@ struct LoadOptions {
   /// anything fail the values are put back. Else, and where strict = false takes a part of the
   /// states, blocks are read twice.
   Index staging_bytes = 0;
+  /// Where they are kept, in place of memory that is taken for this load alone: what it has counts
+  /// as allowed, and it grows up to staging_bytes. Each rank has its own, such as
+  /// BackgroundSave::memory(). Null: none; outlives the call.
+  StagingMemory* staging_memory = nullptr;
   Files* files = nullptr;  ///< null: the system's; outlives the call
 };
 
@@ -122,12 +127,13 @@ inline LoadedCheckpoint load_into(
   ranks.require_same(std::to_string(static_cast<int>(options.parts)) + (options.strict ? "s" : "n"),
                      "different LoadOptions::parts or strict");
   bool const clears = options.parts != LoadedParts::everything || !plan->differences().empty();
-  bool const exchanges =
-      displaced->bytes() <= options.staging_bytes && !(clears && plan->takes_states());
+  Index const there = options.staging_memory == nullptr ? 0 : options.staging_memory->bytes();
+  bool const exchanges = displaced->bytes() <= std::max(options.staging_bytes, there) &&
+                         !(clears && plan->takes_states());
   try {
     std::string const failure = failure_of([&] {
       if (!exchanges) return reader->verify();
-      displaced->reserve();
+      displaced->reserve(options.staging_memory);
       reader->read([&](std::size_t need, Index first, std::span<float const> values) {
         displaced->exchange(need, first, values);
       });
@@ -179,13 +185,14 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
 /// what is missing, damaged, cut short, foreign, twice there or half written; with strict, listing
 /// every difference of model and optimizer. Where `staging_bytes` lets values change places while
 /// others are read, this means that every bit is as it was again, also where memory for staging
-/// fails. What fails in the trainer's own memory or files, or in communication, ends the trainer on
-/// every rank; where this befalls the putting back, the rank throws Error with the text of what the
-/// load had met as well. Parameters that are kept in files reach them as after a step: a failure of
-/// the last blocks is told by what next uses the trainer.
+/// fails, or staging_memory is in use. What fails in the trainer's own memory or files, or in
+/// communication, ends the trainer on every rank; where this befalls the putting back, the rank
+/// throws Error with the text of what the load had met as well. Parameters that are kept in files
+/// reach them as after a step: a failure of the last blocks is told by what next uses the trainer.
 /// Memory: four blocks and one tile of the host, whatever the model's size, and with
 /// `staging_bytes` another tile, one as it is stored, 64 bytes for each tile of the model that a
-/// rank keeps, and at most so many bytes; nothing on the device.
+/// rank keeps, and at most so many bytes, of which none where staging_memory has them; nothing on
+/// the device.
 /// Communication: exchanges of words, and one publication of parameters as after an update.
 template <HasParts T>
 LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {
