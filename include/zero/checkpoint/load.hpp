@@ -187,10 +187,9 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
 /// `staging_bytes` another tile, one as it is stored, 64 bytes for each tile of the model that a
 /// rank keeps, and at most so many bytes; nothing on the device.
 /// Communication: exchanges of words, and one publication of parameters as after an update.
-template <HasParts T>
-LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {
-  detail::AccessOf<T> access(trainer);
-  return detail::load_into(access, dir, options);
+inline LoadedCheckpoint load(AnyTrainer const& trainer, std::string const& dir,
+                             LoadOptions const& options = {}) {
+  return detail::load_into(*trainer.access(), dir, options);
 }
 
 }  // namespace zero
