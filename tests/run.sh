@@ -48,7 +48,7 @@ lane() {
     *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
     host) # every header alone: host-bare; and beside MPICH, whichever of them is called mpirun
       case " ${lanes[*]} " in *' host-bare '*) arguments+=(-DZERO_TESTS_HEADERS=OFF) ;; esac
-      arguments+=(-DZERO_TESTS_PYTHON="$PWD/$python" -DZERO_GPT2_OFFLOAD_OPTIONS=-O0) # a seventh of the build
+      arguments+=(-DZERO_TESTS_PYTHON="$PWD/$python" -DZERO_GPT2_OFFLOAD_OPTIONS=-O0 -DZERO_PROGRAM_OPTIONS=-O1)
       command -v mpicxx.openmpi mpirun.openmpi >/dev/null &&
         arguments+=(-DMPI_CXX_COMPILER=mpicxx.openmpi -DMPIEXEC_EXECUTABLE=mpirun.openmpi)
       ;;

@@ -4,7 +4,7 @@
 // without a launcher, as threads.
 
 #if GPT2_MPI
-#include <zero/mpi/backend.hpp>
+#include <gpt2/ranks.hpp>
 #else
 #include <zero/launch/threads.hpp>
 #endif
@@ -14,7 +14,7 @@
 namespace gpt2 {
 
 #if GPT2_MPI
-using Backend = zero::Mpi;
+using Backend = ThreadsOrProcesses;
 #else
 using Backend = zero::Threads;
 #endif

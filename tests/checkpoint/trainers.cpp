@@ -21,6 +21,40 @@ void on_ranks(Setup const& setup, std::function<void(AnyTrainer&)> const& f) {
   }
 }
 
+zero::SavedCheckpoint AnyTrainer::save(std::string const& dir, zero::SaveOptions const& o) {
+  return zero::save(trainer(), dir, o);
+}
+zero::LoadedCheckpoint AnyTrainer::load(std::string const& dir, zero::LoadOptions const& o) {
+  return zero::load(trainer(), dir, o);
+}
+void AnyTrainer::start(zero::BackgroundSave& save, std::string const& dir,
+                       zero::SaveOptions const& o) {
+  save.start(trainer(), dir, o);
+}
+void AnyTrainer::prepare(zero::BackgroundSave& save) { save.prepare(trainer()); }
+std::vector<float> AnyTrainer::gather(std::string const& name, std::string const& what) {
+  return zero::gather(trainer(), name, what);
+}
+void AnyTrainer::assign(std::string const& name, std::vector<float> const& values,
+                        std::string const& what) {
+  zero::assign(trainer(), name, values, what);
+}
+zero::SavedModel AnyTrainer::save_model(std::string const& dir, zero::ModelOptions const& o) {
+  return zero::save_model(trainer(), dir, o);
+}
+zero::LoadedCheckpoint AnyTrainer::load_model(std::string const& dir,
+                                              zero::LoadModelOptions const& o) {
+  return zero::load_model(trainer(), dir, o);
+}
+std::vector<std::string> AnyTrainer::keep(zero::CheckpointKeeper& keeper,
+                                          zero::CheckpointKeeper::Metrics const& metrics) {
+  return keeper.keep(trainer(), metrics);
+}
+bool AnyTrainer::finish(zero::CheckpointKeeper& keeper) {
+  return keeper.finish(trainer()).has_value();
+}
+void AnyTrainer::resume(zero::CheckpointKeeper& keeper) { keeper.resume(trainer()); }
+
 void Collected::add(AnyTrainer& trainer) {
   static std::mutex mutex;
   std::lock_guard const lock(mutex);

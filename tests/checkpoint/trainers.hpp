@@ -53,8 +53,6 @@ class AnyTrainer {
   /// Trains one step on gradients that depend on step and element alone, so that they are the same
   /// at every world. @param step from 0
   virtual void step(int step) = 0;
-  virtual zero::SavedCheckpoint save(std::string const& dir, zero::SaveOptions const& options) = 0;
-  virtual zero::LoadedCheckpoint load(std::string const& dir, zero::LoadOptions const& options) = 0;
   virtual zero::Decision decision() = 0;
   virtual Index steps() = 0;
   virtual std::uint64_t hash() = 0;
@@ -62,23 +60,25 @@ class AnyTrainer {
   virtual std::map<std::string, std::vector<float>> seen() = 0;
   /// Adds this rank's slices, as the reader of report/slices.hpp has them.
   virtual void add_slices(Canonical& to) = 0;
-  // What follows is compiled for AdamW alone.
-  virtual void start(zero::BackgroundSave& save, std::string const& dir,
-                     zero::SaveOptions const& o) = 0;
-  virtual void prepare(zero::BackgroundSave& save) = 0;
-  // And this for AdamW in fp32 and bf16 alone; assign in Bf16Split as well.
-  virtual std::vector<float> gather(std::string const& name, std::string const& what) = 0;
-  virtual void assign(std::string const& name, std::vector<float> const& values,
-                      std::string const& what) = 0;
-  virtual zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o) = 0;
-  virtual zero::LoadedCheckpoint load_model(std::string const& dir,
-                                            zero::LoadModelOptions const& o) = 0;
-  virtual std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
-                                        zero::CheckpointKeeper::Metrics const& metrics) = 0;
-  virtual bool finish(zero::CheckpointKeeper& keeper) = 0;
-  virtual void resume(zero::CheckpointKeeper& keeper) = 0;
   /// Lets the device have so many bytes more than now. @return how many in all
   virtual Index limit_memory(Index bytes) = 0;
+
+  // What the room does with it, compiled once, in trainers.cpp.
+  zero::SavedCheckpoint save(std::string const& dir, zero::SaveOptions const& options);
+  zero::LoadedCheckpoint load(std::string const& dir, zero::LoadOptions const& options);
+  void start(zero::BackgroundSave& save, std::string const& dir, zero::SaveOptions const& o);
+  void prepare(zero::BackgroundSave& save);
+  std::vector<float> gather(std::string const& name, std::string const& what);
+  void assign(std::string const& name, std::vector<float> const& values, std::string const& what);
+  zero::SavedModel save_model(std::string const& dir, zero::ModelOptions const& o);
+  zero::LoadedCheckpoint load_model(std::string const& dir, zero::LoadModelOptions const& o);
+  std::vector<std::string> keep(zero::CheckpointKeeper& keeper,
+                                zero::CheckpointKeeper::Metrics const& metrics);
+  bool finish(zero::CheckpointKeeper& keeper);
+  void resume(zero::CheckpointKeeper& keeper);
+
+ private:
+  virtual zero::AnyTrainer trainer() = 0;
 };
 
 /// Runs f on every rank of a world of threads, each with a trainer of its own.

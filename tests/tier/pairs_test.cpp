@@ -15,9 +15,13 @@ using namespace tier_test;
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> all = pairs_0();
+#if !ZERO_TESTS_SANITIZED  // a third of the rows is their tenth
   for (auto const& more : {pairs_1(), pairs_2()}) all.insert(all.end(), more.begin(), more.end());
+#endif
   return all;
 }
+
+#if !ZERO_TESTS_SANITIZED
 
 using Row = std::array<std::string, 5>;
 
@@ -33,6 +37,8 @@ void add_pairs(std::set<std::pair<std::string, std::string>>& all, Row const& ro
   }
 }
 
+#endif
+
 /// In fp16 with a scale that goes down at an overflow, and up at the second good step since.
 void scale(Setup& setup, Pair const& pair) {
   if (pair.storage != "scaled") return;
@@ -41,6 +47,8 @@ void scale(Setup& setup, Pair const& pair) {
 }
 
 }  // namespace
+
+#if !ZERO_TESTS_SANITIZED
 
 TEST_CASE("the table has every two values that may stand together in one of its 37 rows") {
   std::set<std::pair<std::string, std::string>> wanted;
@@ -64,6 +72,8 @@ TEST_CASE("the table has every two values that may stand together in one of its 
   CHECK(all_pairs().size() == 37);
   CHECK(found == wanted);
 }
+
+#endif
 
 TEST_CASE("every row of the table has the bits of stage 0 on the device") {
   for (Pair const& pair : all_pairs()) {
@@ -146,5 +156,5 @@ TEST_CASE(
       ++rows;
     }
   }
-  CHECK(rows == 2 * 12);
+  CHECK(rows == 2 * (ZERO_TESTS_SANITIZED ? 4 : 12));
 }

@@ -41,10 +41,9 @@ class BackgroundSave {
   /// @param trainer a Trainer
   /// @throws CheckpointError on every rank where one has not the memory; as wait() and
   /// trainer.decision()
-  template <HasParts T>
-  void prepare(T& trainer) {
+  void prepare(AnyTrainer const& trainer) {
     wait();
-    detail::AccessOf<T> x(trainer);
+    detail::TrainerAccess& x = *trainer.access();
     x.synchronize();
     Manifest const manifest = detail::describe_trainer(x, {});
     detail::ranks_of(x, "prepare a background save").together([&] {
@@ -57,10 +56,9 @@ class BackgroundSave {
   /// @param trainer outlives the save
   /// @param dir, options as save; `options.files` is called from another thread
   /// @throws as save, for the making of the folder; and what the save before has failed with
-  template <HasParts T>
-  void start(T& trainer, std::string const& dir, SaveOptions const& options = {}) {
+  void start(AnyTrainer const& trainer, std::string const& dir, SaveOptions const& options = {}) {
     wait();
-    start(std::make_unique<detail::AccessOf<T>>(trainer), dir, options);
+    start(trainer.access(), dir, options);
   }
 
   /// Whether a save has begun and not been completed.
@@ -102,7 +100,7 @@ class BackgroundSave {
     void filled(Index n) { end += n; }
   };
 
-  void start(std::unique_ptr<detail::TrainerAccess> access, std::string const& dir,
+  void start(std::shared_ptr<detail::TrainerAccess> access, std::string const& dir,
              SaveOptions const& options) {
     access_ = std::move(access);
     detail::TrainerAccess& x = *access_;
@@ -144,7 +142,7 @@ class BackgroundSave {
     done_ = true;
   }
 
-  std::unique_ptr<detail::TrainerAccess> access_;  // of the trainer whose save is pending
+  std::shared_ptr<detail::TrainerAccess> access_;  // of the trainer whose save is pending
   std::optional<detail::SaveSteps> steps_;
   Manifest manifest_;
   CheckpointFile written_;

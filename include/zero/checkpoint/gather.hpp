@@ -150,10 +150,9 @@ inline void assign_to(TrainerAccess& x, std::string_view name, std::span<float c
 /// of its numbers, such as "exp_avg"
 /// @throws InvalidArgument for another name, and for a gradient of a trainer without gradients()
 /// Communication: where ranks keep slices, one all_gather of doubles for every 2^19 elements.
-template <HasParts T>
-std::vector<float> gather(T& trainer, std::string_view name, std::string_view what = "weight") {
-  detail::AccessOf<T> access(trainer);
-  return detail::gather_from(access, name, what);
+inline std::vector<float> gather(AnyTrainer const& trainer, std::string_view name,
+                                 std::string_view what = "weight") {
+  return detail::gather_from(*trainer.access(), name, what);
 }
 
 /// Sets one whole tensor, as gather reads it. Every rank calls it with the same values, between
@@ -164,11 +163,9 @@ std::vector<float> gather(T& trainer, std::string_view name, std::string_view wh
 /// @throws InvalidArgument on every rank, for another name or number of values; CheckpointError
 /// where ranks bring different ones
 /// Communication: exchanges of words; of weights, one publication as after an update.
-template <HasParts T>
-void assign(T& trainer, std::string_view name, std::span<float const> values,
-            std::string_view what = "weight") {
-  detail::AccessOf<T> access(trainer);
-  detail::assign_to(access, name, values, what);
+inline void assign(AnyTrainer const& trainer, std::string_view name, std::span<float const> values,
+                   std::string_view what = "weight") {
+  detail::assign_to(*trainer.access(), name, values, what);
 }
 
 }  // namespace zero

@@ -86,10 +86,8 @@ class CheckpointKeeper {
   /// @param trainer a Trainer
   /// @throws CheckpointError on every rank, where the file `best` names nothing, or a checkpoint
   /// without a metric
-  template <HasParts T>
-  void resume(T& trainer) {
-    detail::AccessOf<T> access(trainer);
-    resume(detail::ranks_of(access, "go on with the best checkpoint"));
+  void resume(AnyTrainer const& trainer) {
+    resume(detail::ranks_of(*trainer.access(), "go on with the best checkpoint"));
   }
 
   /// Saves, as best where the metric says so, and takes away what is beyond the limit, never the
@@ -100,18 +98,15 @@ class CheckpointKeeper {
   /// @return what warnings there are, each once a keeper
   /// @throws InvalidArgument where the metric is not among `metrics`, or no number; as save and
   /// save_model
-  template <HasParts T>
-  std::vector<std::string> keep(T& trainer, Metrics const& metrics, DataPosition data = {},
-                                boost::json::object const& user = {}) {
-    detail::AccessOf<T> access(trainer);
-    return keep(access, metrics, data, user);
+  std::vector<std::string> keep(AnyTrainer const& trainer, Metrics const& metrics,
+                                DataPosition data = {}, boost::json::object const& user = {}) {
+    return keep(*trainer.access(), metrics, data, user);
   }
 
   /// Where load_best_model_at_end asks for it, loads the best checkpoint.
   /// @return what was loaded, if anything
   /// @throws CheckpointError, as load; where nothing was kept
-  template <HasParts T>
-  std::optional<LoadedCheckpoint> finish(T& trainer) {
+  std::optional<LoadedCheckpoint> finish(AnyTrainer const& trainer) {
     if (!options_.load_best_model_at_end) return std::nullopt;
     if (best_.empty()) {
       throw CheckpointError("checkpoint: load_best_model_at_end, and '" + options_.output_dir +

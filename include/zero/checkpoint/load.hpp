@@ -194,10 +194,9 @@ inline LoadedCheckpoint load_into(TrainerAccess& x, std::string const& dir,
 /// rank keeps, and at most so many bytes, of which none where staging_memory has them; nothing on
 /// the device.
 /// Communication: exchanges of words, and one publication of parameters as after an update.
-template <HasParts T>
-LoadedCheckpoint load(T& trainer, std::string const& dir, LoadOptions const& options = {}) {
-  detail::AccessOf<T> access(trainer);
-  return detail::load_into(access, dir, options);
+inline LoadedCheckpoint load(AnyTrainer const& trainer, std::string const& dir,
+                             LoadOptions const& options = {}) {
+  return detail::load_into(*trainer.access(), dir, options);
 }
 
 }  // namespace zero

@@ -89,10 +89,9 @@ inline SavedModel save_model_from(TrainerAccess& x, std::string const& dir,
 /// @throws InvalidArgument at stage 3 where stage3_gather_16bit_weights_on_model_save is off, and
 /// for another type; CheckpointError on every rank where rank 0 cannot write
 /// Communication: as gather, of every tensor.
-template <HasParts T>
-SavedModel save_model(T& trainer, std::string const& dir, ModelOptions const& options = {}) {
-  detail::AccessOf<T> access(trainer);
-  return detail::save_model_from(access, dir, options);
+inline SavedModel save_model(AnyTrainer const& trainer, std::string const& dir,
+                             ModelOptions const& options = {}) {
+  return detail::save_model_from(*trainer.access(), dir, options);
 }
 
 /// How a model is read.
@@ -131,11 +130,9 @@ inline LoadedCheckpoint load_model_into(TrainerAccess& x, std::string const& dir
 /// @param dir with model.safetensors, or its index and shards
 /// @param options the same on every rank
 /// @throws CheckpointError on every rank, before any state has changed, as load
-template <HasParts T>
-LoadedCheckpoint load_model(T& trainer, std::string const& dir,
-                            LoadModelOptions const& options = {}) {
-  detail::AccessOf<T> access(trainer);
-  return detail::load_model_into(access, dir, options);
+inline LoadedCheckpoint load_model(AnyTrainer const& trainer, std::string const& dir,
+                                   LoadModelOptions const& options = {}) {
+  return detail::load_model_into(*trainer.access(), dir, options);
 }
 
 }  // namespace zero

@@ -280,10 +280,9 @@ inline SavedCheckpoint save_from(TrainerAccess& x, std::string const& dir,
 /// the new one is there; where a save in the background into `dir` is not over. InvalidArgument for
 /// the limit and the size of blocks; as trainer.decision()
 /// Communication: exchanges of words alone, some of them for every 60 MiB of a rank's file.
-template <HasParts T>
-SavedCheckpoint save(T& trainer, std::string const& dir, SaveOptions const& options = {}) {
-  detail::AccessOf<T> access(trainer);
-  return detail::save_from(access, dir, options);
+inline SavedCheckpoint save(AnyTrainer const& trainer, std::string const& dir,
+                            SaveOptions const& options = {}) {
+  return detail::save_from(*trainer.access(), dir, options);
 }
 
 }  // namespace zero

@@ -8,6 +8,8 @@
 #include <zero/checkpoint/owned.hpp>
 #include <zero/checkpoint/rank_file.hpp>
 
+#include <memory>
+
 namespace zero {
 
 /// A model that brings the text of the config.json with which transformers would build it.
@@ -239,6 +241,28 @@ class AccessOf final : public TrainerAccess {
   T& t_;
   X& x_;
 };
+
+}  // namespace detail
+
+/// A trainer of whatever type, as this room's functions take it; a Trainer becomes one by itself.
+/// A program of many trainers makes it where their types are known and calls the functions
+/// elsewhere, in one object: saving and loading are then compiled there alone.
+class AnyTrainer {
+ public:
+  /// @param trainer a Trainer, or what has its parts; outlives this and its copies
+  template <HasParts T>
+  // NOLINTNEXTLINE(google-explicit-constructor): a trainer is what is saved
+  AnyTrainer(T& trainer) : access_(std::make_shared<detail::AccessOf<T>>(trainer)) {}
+
+  int rank() const { return access_->rank(); }  ///< of this process or thread
+  /// For this room.
+  std::shared_ptr<detail::TrainerAccess> const& access() const { return access_; }
+
+ private:
+  std::shared_ptr<detail::TrainerAccess> access_;
+};
+
+namespace detail {
 
 /// The ranks of a trainer. @param what they do, for errors; a literal
 inline Ranks ranks_of(TrainerAccess& x, std::string_view what) {
