@@ -301,18 +301,14 @@ class OffloadedState {
                        tiers_.stop(Reader::up).raised);
     }
     if (kept != nullptr) return;
+    auto const flag = tiers_.stop(Reader::up).on(tiers_.up);
     auto from = slot.template on<Parameter>(tiers_.up);
     auto device = parameters.kept(tile.unit).template on<Parameter>(tiers_.up);
     Index const place =
         context_.shares.owned_in_parameters(tile.unit, context_.rank()) + tile.begin;
-    View<Parameter, D> const to = device.view(place, n);
-    auto const* const rounded = static_cast<Parameter const*>(from.view().address());
-    if constexpr (X::Policy::Checking::checks || has_files) {
-      auto const flag = tiers_.stop(Reader::up).on(tiers_.up);
-      copy_in_unless(tiers_.up, to, rounded, tiers_.stop(Reader::up).raised);
-    } else {  // nothing skips it
-      copy_in(tiers_.up, to, rounded);
-    }
+    copy_in_unless(tiers_.up, device.view(place, n),
+                   static_cast<Parameter const*>(from.view().address()),
+                   tiers_.stop(Reader::up).raised);
   }
 
   template <class Value>
