@@ -43,7 +43,7 @@ slowest_tests() {
 
 lane() {
   local preset=$1 build=build/$1 log=build/$1.log begun=$SECONDS configured built total bad
-  local arguments=(-DZERO_REQUIRE_ALL=ON)
+  local arguments=(-DZERO_REQUIRE_ALL=ON -DZERO_TESTS_PRECOMPILED=ON)
   case $preset in
     *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
     host) # every header alone: host-bare; and beside MPICH, whichever of them is called mpirun
