@@ -5,9 +5,11 @@
 
 #include <doctest/doctest.h>
 #include <support/late_device.hpp>
+#include <tier/io_faults.hpp>
 #include <tier/train.hpp>
 
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <vector>
@@ -309,9 +311,50 @@ TEST_CASE("a step that breaks off behind early updates ends the trainer, before 
              "expected a new trainer, which loads a checkpoint")
                 .c_str(),
             Error);
+        // What a save and a load ask first.
+        CHECK_THROWS_AS(trainer.context().tiers.early.require_whole(), Error);
       }
     });
   }
+}
+
+/// Each write of a step's fails once; then the disk is well again, and the trainer still is not.
+template <class Checking>
+void step_again_behind_a_fault() {
+  struct WellAgain {
+    ~WellAgain() { io_faults.clear(); }
+  } const after;
+  int failed = 0;
+  for (long bad = 0; bad < 40; ++bad) {
+    Chain model;
+    with_trainer<Sharded<3, Offload<OnNvme>>, Checking>(model, 1, [&](auto& trainer) {
+      trainer.step(0);
+      trainer.synchronize();
+      io_faults.clear();
+      io_faults.bad_write = bad;
+      io_faults.error = EIO;
+      bool threw = false;
+      for (int step = 0; step < 2 && !threw; ++step) {
+        try {
+          trainer.step(0);
+          trainer.synchronize();
+        } catch (Error const&) {
+          threw = true;
+        }
+      }
+      io_faults.clear();
+      if (!threw) return;  // so many writes are not made
+      ++failed;
+      CAPTURE(bad);
+      for (int step = 0; step < 3; ++step) CHECK_THROWS_AS(trainer.step(0), Error);
+    });
+  }
+  CHECK(failed > 5);
+}
+
+TEST_CASE("a step behind one that a file broke off is refused again, and touches nothing else") {
+  step_again_behind_a_fault<CheckedGradients>();
+  step_again_behind_a_fault<UncheckedGradients>();
 }
 
 }  // namespace

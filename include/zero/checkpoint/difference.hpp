@@ -59,11 +59,12 @@ inline std::vector<CheckpointDifference> diff_checkpoints(FoundCheckpoint const&
           left, t.kind, t.name, 0, t.elements, [&](std::span<float const> values) {
             detail::read_in_order(
                 right, t.kind, t.name, first, std::ssize(values), [&](std::span<float const> x) {
-                  unequal += std::transform_reduce(x.begin(), x.end(), values.begin(), Index{0},
-                                                   std::plus<>(), [](float a, float b) {
-                                                     return Index{std::bit_cast<std::uint32_t>(a) !=
-                                                                  std::bit_cast<std::uint32_t>(b)};
-                                                   });
+                  unequal +=
+                      std::transform_reduce(x.begin(), x.end(), values.begin(), Index{0},
+                                            std::plus<>(), [](float one, float other_one) {
+                                              return Index{std::bit_cast<std::uint32_t>(one) !=
+                                                           std::bit_cast<std::uint32_t>(other_one)};
+                                            });
                 });
             first += std::ssize(values);
             detail::tell(progress, std::ssize(values) * 4, total);

@@ -145,7 +145,10 @@ class AccessOf final : public TrainerAccess {
     });
     return d;
   }
-  void synchronize() override { t_.synchronize(); }
+  void synchronize() override {
+    if constexpr (requires { x_.tiers.early; }) x_.tiers.early.require_whole();
+    t_.synchronize();
+  }
   std::vector<std::vector<std::uint64_t>> gather_words(std::span<std::uint64_t const> mine,
                                                        std::string_view what) override {
     return detail::gather_words(

@@ -25,7 +25,8 @@ namespace zero::cuda::detail {
 /// One rank's communicators of NCCL, a channel each, and what waits for them. Once it has failed
 /// every call throws the reason, and the communicators are aborted: no kernel waits for a peer that
 /// is gone. NCCL is called from the rank's host thread; a second thread, the watchdog, ends calls
-/// that do not return, and collectives that do not end while the host is held elsewhere.
+/// that do not return and collectives that do not end while the host is held elsewhere, and hears
+/// what NCCL has met by itself, as long as the host is in no call and no group of NCCL.
 class NcclWatch : public Watcher {
  public:
   static constexpr int num_channels = 4;
@@ -147,9 +148,11 @@ class NcclWatch : public Watcher {
   }
   std::string told(std::string_view what, ncclResult_t status) const {
     // What NCCL refuses for a peer's sake is told as the watchdog tells it, whoever sees it first.
-    bool const lost = status == ncclRemoteError || status == ncclSystemError;
-    return "rank " + std::to_string(rank_) +
-           (lost ? " has lost another rank, in " : " failed in ") + std::string(what) + ": " +
+    char const* const how = status == ncclRemoteError ? " has lost another rank, in "
+                            : status == ncclSystemError
+                                ? " has lost another rank, or the system has refused it, in "
+                                : " failed in ";
+    return "rank " + std::to_string(rank_) + how + std::string(what) + ": " +
            describe(status, nullptr, "NCCL", std::source_location::current());
   }
   /// Under the lock: the world has failed. @return what is to be aborted, without the lock
@@ -293,18 +296,20 @@ class NcclWatch : public Watcher {
     struct Search {
       std::vector<NcclLaunches::Running> launches;
       std::atomic<std::size_t> oldest{0};
+      std::atomic<bool> left{false};  // nobody waits, and the events may be gone
     };
     auto const search = std::make_shared<Search>();
     search->launches = std::move(launches);
     std::sort(search->launches.begin(), search->launches.end(),
               [](auto const& a, auto const& b) { return a.launch.order < b.launch.order; });
     lock.unlock();
-    run_aside(std::min<std::chrono::milliseconds>(timeout_, std::chrono::seconds(5)),
-              [search, ordinal = ordinal_] {
-                ignore(cudaSetDevice(ordinal));
-                auto& i = search->oldest;
-                while (i < search->launches.size() && !search->launches[i].ended()) ++i;
-              });
+    search->left = !run_aside(
+        std::min<std::chrono::milliseconds>(timeout_, std::chrono::seconds(5)),
+        [search, ordinal = ordinal_] {
+          ignore(cudaSetDevice(ordinal));
+          auto& i = search->oldest;
+          while (!search->left && i < search->launches.size() && !search->launches[i].ended()) ++i;
+        });
     lock.lock();
     std::size_t const oldest = search->oldest;
     if (oldest == search->launches.size()) return {};

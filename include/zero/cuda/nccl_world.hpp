@@ -129,8 +129,9 @@ class NcclWorld : public NcclWatch {
   }
   void group_start(int channel) {
     open(at(channel));
-    check(ncclGroupStart(), "ncclGroupStart");
     std::lock_guard const lock(mutex_);
+    throw_if_failed();
+    check(ncclGroupStart(), "ncclGroupStart");  // of this thread alone, and waits for nothing
     ++groups_;
     ++channels_[at(channel)].group;
   }
@@ -139,11 +140,14 @@ class NcclWorld : public NcclWatch {
     {
       std::lock_guard const lock(mutex_);
       throw_if_failed();  // which has ended the group
-      --groups_;
       --c.group;
     }
     Entry const first = c.grouped.empty() ? Entry{} : c.grouped.front();
     guarded(at(channel), first, [](ncclComm_t) { return ncclGroupEnd(); });
+    {
+      std::lock_guard const lock(mutex_);
+      --groups_;
+    }
     if (c.group > 0 || c.grouped.empty()) return;
     enqueued(at(channel), *c.stream, first, static_cast<Index>(c.grouped.size()) - 1);
     c.grouped.clear();

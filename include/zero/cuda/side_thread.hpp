@@ -13,36 +13,48 @@
 
 namespace zero::cuda::detail {
 
-/// Threads of run_aside that have not ended. When the process exits they are waited for, since what
-/// they are in, CUDA and NCCL, is taken down behind them; a process whose threads do not end then
-/// ends at once, as one that failed.
+/// Threads of run_aside that have not ended. A process that exits waits ten seconds for them, since
+/// what they are in, CUDA and NCCL, is taken down behind them; where they do not end it says so and
+/// ends at once, with 1.
 class SideThreads {
  public:
-  SideThreads(SideThreads const&) = delete;
-  SideThreads& operator=(SideThreads const&) = delete;
-  ~SideThreads() {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, std::chrono::seconds(10), [this] { return running_ == 0; })) return;
-    static_cast<void>(std::fflush(nullptr));
-    std::_Exit(EXIT_FAILURE);
-  }
+  /// Never destroyed: what is as old as the process may still begin one.
   static SideThreads& of_process() {
-    static SideThreads threads;
-    return threads;
+    static SideThreads* const threads = [] {
+      auto* const made = new SideThreads;
+      static_cast<void>(std::atexit([] { of_process().wait_at_exit(); }));
+      return made;
+    }();
+    return *threads;
   }
 
   void begins() {
     std::lock_guard const lock(mutex_);
     ++running_;
   }
+  /// Of the thread itself, as the last thing: counts when all that is the thread's is gone.
   void ends() {
+    std::unique_lock lock(mutex_);
+    --running_;
+    std::notify_all_at_thread_exit(changed_, std::move(lock));
+  }
+  /// There was no thread.
+  void did_not_begin() {
     std::lock_guard const lock(mutex_);
     --running_;
-    changed_.notify_all();
   }
 
  private:
   SideThreads() = default;
+  void wait_at_exit() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, std::chrono::seconds(10), [this] { return running_ == 0; })) return;
+    static_cast<void>(std::fputs(
+        "zero: a call of CUDA or NCCL has not returned 10 s after the end of the program\n",
+        stderr));
+    static_cast<void>(std::fflush(nullptr));
+    std::_Exit(EXIT_FAILURE);
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -73,7 +85,7 @@ bool run_aside(std::chrono::milliseconds limit, F f) {
       threads.ends();
     }).detach();
   } catch (...) {
-    threads.ends();
+    threads.did_not_begin();
     throw;
   }
   std::unique_lock lock(state->mutex);

@@ -175,9 +175,9 @@ class Context : Requirements<C, P> {
   Index new_number() { return ++numbers_; }
   /// A visit outside the schedule, which all ranks must make alike.
   void extra_visit(Phase phase, int u) {
+    tiers.extra_visit(u);
     ++deviations.extra_visits;
     extra_visits.add(Index{phase == Phase::backward}).add(Index{u});
-    tiers.extra_visit(u);
   }
   /// A hash of what this rank has done since the last decision, and of all its extra visits.
   std::uint64_t done() const {

@@ -71,7 +71,10 @@ class BlockRing {
   /// In the stream's order: the slot holds the block, or soon will. What the slot held goes to the
   /// file first, for which nobody waits.
   /// @param memory the slot's
+  /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
+  ///   the file holds since then nobody knows
   void load(Index i, Index block, std::byte* memory, bool reads, bool waits) {
+    require_well();
     RingSlot& slot = slots_[at(i)];
     // Another slot may have had the block since, where this one's load was skipped.
     if (slot.holds != block || slot.version != versions_[at(block)]) {
@@ -105,8 +108,9 @@ class BlockRing {
     bool reading = false;  // from_file was started, and not looked at yet
   };
 
-  /// @throws StorageError for what has failed on any slot, now and whenever it is asked again: what
-  ///   the file holds since then nobody knows
+  void require_well() const {
+    if (!failure_.empty()) throw StorageError(failure_);
+  }
   void settle(RingSlot& slot) {
     check(slot.to_file);
     if (!std::exchange(slot.reading, false)) return;
@@ -114,7 +118,7 @@ class BlockRing {
     if (slot.version > 0) remembering([&] { check_stamp(slot); });
   }
   void check(Transfer& transfer) {
-    if (!failure_.empty()) throw StorageError(failure_);
+    require_well();
     transfers_->wait(transfer);
     remembering([&] { file_->check(transfer); });
   }

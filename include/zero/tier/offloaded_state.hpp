@@ -94,13 +94,16 @@ class OffloadedState {
                            return true;
                          });
     }
+    turn_ = 0;  // a step before may have broken off
   }
   /// Applies the step's decision to all tiles. Enqueues; the device's parameters are claimed by
   /// what uses them next.
   /// @param parameters those of the context
   template <class Parameters>
   void update(Parameters& parameters) {
-    auto const rest = std::span<int const>(order_.units).subspan(at(tiers_.early.end()));
+    Index const early = tiers_.early.end();
+    if (early == 0) turn_ = 0;  // a loop of the user's own begins nothing
+    auto const rest = std::span<int const>(order_.units).subspan(at(early));
     for (int u : rest) update_unit(parameters, u);
     turn_ = 0;
     // The last tiles go to the file, and the first ones come, while the next step's gradients are

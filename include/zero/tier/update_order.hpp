@@ -85,21 +85,28 @@ class EarlyUpdates {
   ///   down, or says that its parameters are still in use
   /// @throws Error where a step before was broken off behind some of its updates
   void begin(std::span<int const> units, std::function<bool(int)> update) {
+    require_whole();
+    units_ = units;
+    update_ = std::move(update);
+    std::fill(down_.begin(), down_.end(), char{0});
+  }
+  /// Between steps. @throws Error where one was broken off behind some of its updates
+  void require_whole() const {
     if (done_ > 0) {
       throw Error("step: one before was broken off when " + std::to_string(done_) + " of " +
                   std::to_string(units_.size()) +
                   " units that are updated below the device during backward had been updated; "
                   "expected a new trainer, which loads a checkpoint");
     }
-    units_ = units;
-    update_ = std::move(update);
-    std::fill(down_.begin(), down_.end(), char{0});
   }
   /// The last gradients of a unit come down. Units before it are updated: its own may be in use.
   void comes_down(int u) {
-    while (update_ && done_ < units_.size() && down_[at(units_[done_])] != 0 &&
-           update_(units_[done_]))
-      ++done_;
+    while (update_ && done_ < units_.size() && down_[at(units_[done_])] != 0) {
+      ++done_;  // before: an update that breaks off has begun
+      if (update_(units_[done_ - 1])) continue;
+      --done_;
+      break;
+    }
     down_[at(u)] = 1;
   }
   /// A visit outside the schedule may bring a further gradient, or want what is updated already.

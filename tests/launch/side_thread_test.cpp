@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that are left to themselves: a process that exits waits for them, and not for ever.
+
+#include <zero/cuda/side_thread.hpp>
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+// A sanitizer's own work at the exit of a child that was forked is not what is asked here.
+#if !ZERO_TESTS_SANITIZED
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Exits from a child whose thread sleeps so long and then writes a byte.
+struct Ended {
+  int code = -1;
+  double seconds = 0;
+  bool wrote = false;
+};
+Ended exit_beside(std::chrono::milliseconds sleeps) {
+  std::fflush(nullptr);
+  int ends[2] = {-1, -1};
+  REQUIRE(pipe(ends) == 0);
+  auto const begun = Clock::now();
+  pid_t const child = fork();
+  if (child == 0) {
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
+    bool const ended =
+        zero::cuda::detail::run_aside(std::chrono::milliseconds(1), [sleeps, to = ends[1]] {
+          std::this_thread::sleep_for(sleeps);
+          static_cast<void>(!write(to, "x", 1));
+        });
+    std::exit(ended ? 3 : 0);
+  }
+  close(ends[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  Ended of;
+  of.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  of.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  char byte = 0;
+  of.wrote = read(ends[0], &byte, 1) == 1;
+  close(ends[0]);
+  return of;
+}
+
+TEST_CASE("an exit waits for a thread that was left to itself, and keeps the program's code") {
+  Ended const of = exit_beside(std::chrono::milliseconds(700));
+  CHECK(of.code == 0);
+  CHECK(of.wrote);
+  CHECK(of.seconds >= 0.7);
+}
+
+TEST_CASE("an exit waits ten seconds for a thread that does not end, and fails") {
+  Ended const of = exit_beside(std::chrono::minutes(10));
+  CHECK(of.code == EXIT_FAILURE);
+  CHECK_FALSE(of.wrote);
+  CHECK(of.seconds >= 10);
+}
+
+}  // namespace
+
+#endif
