@@ -47,6 +47,7 @@ else
     lines=40 one "gpt2_cuda_tests" "$bin/gpt2_cuda_tests"
     lines=8 one "gpt2 ends with the same bits at every stage" bash tests/gpt2_cuda/same_bits.sh "$bin/gpt2"
     lines=20 one "gpt2 ends with the same bits with state below the GPU" bash tests/gpt2_cuda/offloaded_bits.sh "$bin/gpt2"
+    lines=20 one "gpt2 resumes what it has saved, and a host loads it" bash tests/gpt2_cuda/resumed_bits.sh "$bin/gpt2"
     for stage in 0 1 2 3; do
       lines=8 one "bytes over NCCL are those that the library counts, stage $stage" bash tests/cuda/wire.sh "$bin/gpt2" "$stage"
     done

@@ -122,11 +122,6 @@ void check_machine(Settings const& s) {
   }
   if (s.on == On::host) return check_memory(s);
   if constexpr (has_cuda) {
-    if (!s.save.empty() || !s.resume.empty() || !s.from_model.empty() || !s.write_model.empty()) {
-      throw WrongFlag(
-          "gpt2: --save, --resume, --import and --export with --device cuda: this program compiles "
-          "checkpoints for host devices alone");
-    }
     if (s.offloads() && s.precision != Precision::bf16) {
       throw WrongFlag(
           "gpt2: --offload-optimizer and --offload-parameters with --device cuda: this program "

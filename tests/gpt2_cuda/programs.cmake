@@ -24,6 +24,12 @@ if(TARGET gpt2)
     set_tests_properties("gpt2_cuda/the program ends with the same bits with state below the GPU" PROPERTIES
       LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   endif()
+  if(TARGET zero::checkpoint)
+    add_test(NAME "gpt2_cuda/the program resumes what it has saved, and a host loads it"
+      COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/resumed_bits.sh $<TARGET_FILE:gpt2>)
+    set_tests_properties("gpt2_cuda/the program resumes what it has saved, and a host loads it" PROPERTIES
+      LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endif()
   foreach(stage RANGE 3)
     set(name "gpt2_cuda/bytes over NCCL are those that the library counts, stage ${stage}")
     add_test(NAME ${name} COMMAND ${ZERO_BASH} ${cuda_dir}/wire.sh $<TARGET_FILE:gpt2> ${stage})

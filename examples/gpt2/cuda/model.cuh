@@ -53,6 +53,8 @@ class Gpt2 {
       : m_(std::make_unique<Memory>(device, size, use)) {}
 
   Configuration const& configuration() const { return m_->size; }
+  /// The text of the config.json with which transformers would build it.
+  std::string config_json() const { return config_json_of(m_->size); }
   zero::Units units() const { return units_of(m_->size); }
   zero::Schedule schedule() const { return schedule_of(m_->size); }
 
