@@ -318,6 +318,22 @@ TEST_CASE("a step that breaks off behind early updates ends the trainer, before 
   }
 }
 
+TEST_CASE("an early update that breaks off has begun, one that is held back has not") {
+  Layout const layout(Chain().units(), 1);
+  int const order[] = {5, 4};
+  EarlyUpdates early(layout);
+  early.begin(order, [](int) { return false; });
+  early.comes_down(5);
+  early.comes_down(4);
+  early.require_whole();
+  CHECK(early.end() == 0);
+  early.begin(order, [](int) -> bool { throw StorageError("no room"); });
+  early.comes_down(5);
+  CHECK_THROWS_AS(early.comes_down(4), StorageError);
+  CHECK_THROWS_AS(early.require_whole(), Error);
+  CHECK_THROWS_AS(early.begin(order, [](int) { return true; }), Error);
+}
+
 /// Each write of a step's fails once; then the disk is well again, and the trainer still is not.
 template <class Checking>
 void step_again_behind_a_fault() {
