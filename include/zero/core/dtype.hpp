@@ -21,6 +21,13 @@ ZERO_HOST_DEVICE constexpr To bits_as(From const& from) {
   return __builtin_bit_cast(To, from);
 }
 
+/// yes where `condition` holds, else no, without a branch: several can be chosen at once.
+ZERO_HOST_DEVICE constexpr std::uint32_t choose(bool condition, std::uint32_t yes,
+                                                std::uint32_t no) {
+  std::uint32_t const mask = 0u - static_cast<std::uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
 }  // namespace detail
 
 /// bfloat16: the upper half of a float. 8 bits of exponent, 8 significant bits.
@@ -51,35 +58,30 @@ struct fp16 {
     auto const u = detail::bits_as<std::uint32_t>(value);
     std::uint32_t const sign = (u >> 16) & 0x8000u;
     std::uint32_t const magnitude = u & 0x7fffffffu;
-    std::uint32_t result = 0;
-    if (magnitude > 0x7f800000u) {
-      result = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-    } else if (magnitude >=
-               0x47800000u) {  // 65536 and above; what lies below rounds by carrying into infinity
-      result = 0x7c00u;
-    } else if (magnitude >= 0x38800000u) {  // normal numbers: from 2^-14
-      std::uint32_t const rebiased = magnitude - 0x38000000u;
-      result = (rebiased + 0xfffu + ((rebiased >> 13) & 1u)) >> 13;
-    } else if (magnitude >= 0x33000000u) {  // subnormal numbers: from half of the smallest, 2^-25
-      std::uint32_t const shift = 126u - (magnitude >> 23);
-      std::uint32_t const mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-      std::uint32_t const half = 1u << (shift - 1u);
-      result = (mantissa + half - 1u + ((mantissa >> shift) & 1u)) >> shift;
-    }
-    bits = static_cast<std::uint16_t>(sign | result);
+    // Each range's answer, then one of them.
+    std::uint32_t const quiet = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    std::uint32_t const rebiased = magnitude - 0x38000000u;
+    std::uint32_t const normal = (rebiased + 0xfffu + ((rebiased >> 13) & 1u)) >> 13;
+    // Neighbours of 0.5 lie 2^-24 apart, as subnormal numbers do: the sum rounds to one of them.
+    std::uint32_t const subnormal =
+        detail::bits_as<std::uint32_t>(detail::bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
+    // Normal from 2^-14 on; below 65536, rounding carries into infinity.
+    std::uint32_t const finite = detail::choose(magnitude < 0x38800000u, subnormal, normal);
+    std::uint32_t const number = detail::choose(magnitude < 0x47800000u, finite, 0x7c00u);
+    bits = static_cast<std::uint16_t>(
+        sign | detail::choose(magnitude > 0x7f800000u, quiet, number));
   }
   /// Exact.
   ZERO_HOST_DEVICE constexpr explicit operator float() const {
     std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
-    std::uint32_t const exponent = (bits >> 10) & 0x1fu;
-    std::uint32_t mantissa = bits & 0x3ffu;
-    if (exponent == 0x1fu) return detail::bits_as<float>(sign | 0x7f800000u | (mantissa << 13));
-    if (exponent != 0u)
-      return detail::bits_as<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
-    if (mantissa == 0u) return detail::bits_as<float>(sign);
-    std::uint32_t shift = 0;
-    for (; (mantissa & 0x400u) == 0u; ++shift) mantissa <<= 1;
-    return detail::bits_as<float>(sign | ((113u - shift) << 23) | ((mantissa & 0x3ffu) << 13));
+    std::uint32_t const shifted = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
+    // A subnormal number's fraction, put behind 2^-14 and that taken away again: exact.
+    float const behind = detail::bits_as<float>(shifted | 0x38800000u) - 0x1p-14f;
+    std::uint32_t const normal = shifted + 0x38000000u;
+    std::uint32_t const finite =
+        detail::choose(shifted < 0x00800000u, detail::bits_as<std::uint32_t>(behind), normal);
+    return detail::bits_as<float>(
+        sign | detail::choose(shifted < 0x0f800000u, finite, shifted | 0x7f800000u));
   }
 };
 

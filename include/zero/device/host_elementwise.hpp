@@ -4,6 +4,7 @@
 // other devices. Where a stream has workers they share what reads or writes much; no bit depends on
 // how many they are.
 
+#include <zero/core/instruction_set.hpp>
 #include <zero/device/elementwise.hpp>
 #include <zero/device/host.hpp>
 
@@ -94,32 +95,63 @@ inline double add_pairwise(double* sums, Index count) {
   return sums[0];
 }
 
+#if ZERO_HOST_VECTORS
+#define ZERO_ALWAYS_INLINE __attribute__((always_inline)) inline
+#else
+#define ZERO_ALWAYS_INLINE inline
+#endif
+
 /// Of at most one tile. What is not there counts as 0, which changes no bit of a sum of squares.
 template <class T>
-double squares_of_tile(T const* x, Index n) {
-  auto const add_row = [x](double* sums, Index begin, Index count) {
-    for (Index k = 0; k < count; ++k) {
-      double const v = static_cast<double>(static_cast<float>(x[begin + k]));
-      sums[k] += v * v;
-    }
-  };
+ZERO_ALWAYS_INLINE double squares_of_tile(T const* x, Index n) {
+  constexpr Index held = 16;  // sums that stay in registers over all rows: less to read and write
   double sums[squares_lanes];
-  Index const used = std::min(n, squares_lanes);
-  Index const lanes = static_cast<Index>(std::bit_ceil(at(used)));
-  std::fill_n(sums, at(lanes), 0.0);
-  Index begin = 0;
-  for (; begin + squares_lanes <= n; begin += squares_lanes) add_row(sums, begin, squares_lanes);
-  add_row(sums, begin, n - begin);
+  Index const lanes = static_cast<Index>(std::bit_ceil(at(std::min(n, squares_lanes))));
+  Index const rows_end = n - n % squares_lanes;  // of whole rows
+  if (rows_end == 0) std::fill_n(sums, at(lanes), 0.0);
+  for (Index lane = 0; rows_end > 0 && lane < squares_lanes; lane += held) {
+    double kept[held] = {};
+    for (Index row = lane; row < rows_end; row += squares_lanes) {
+      for (Index k = 0; k < held; ++k) {
+        double const v = static_cast<double>(static_cast<float>(x[row + k]));
+        kept[k] += v * v;
+      }
+    }
+    std::copy_n(kept, held, sums + lane);
+  }
+  for (Index i = rows_end; i < n; ++i) {
+    double const v = static_cast<double>(static_cast<float>(x[i]));
+    sums[i - rows_end] += v * v;
+  }
   return add_pairwise(sums, lanes);
 }
 
 /// Of at most one group: its tiles, in order.
 template <class T>
-double squares_of_group(T const* x, Index n) {
+ZERO_ALWAYS_INLINE double squares_of_tiles(T const* x, Index n) {
   double sum = 0;
   for (Index begin = 0; begin < n; begin += squares_tile)
     sum += squares_of_tile(x + begin, std::min(squares_tile, n - begin));
   return sum;
+}
+
+#undef ZERO_ALWAYS_INLINE
+
+#if ZERO_HOST_VECTORS
+// The same loop for wider registers. Without AVX2's companion FMA no product is fused with a sum.
+template <class T>
+__attribute__((target("avx2"))) double squares_of_group_avx2(T const* x, Index n) {
+  return squares_of_tiles(x, n);
+}
+#endif
+
+/// Of at most one group, with the instructions of `set`: the same bits with each.
+template <class T>
+double squares_of_group(T const* x, Index n, InstructionSet set) {
+#if ZERO_HOST_VECTORS
+  if (set != InstructionSet::plain) return squares_of_group_avx2(x, n);
+#endif
+  return squares_of_tiles(x, n);
 }
 
 /// Sum of x[i]^2 over n elements. A tile of 16,384 has 1,024 running sums, element i goes to sum i
@@ -128,8 +160,10 @@ double squares_of_group(T const* x, Index n) {
 /// sums at once, and reads memory in order. Squares of floats are exact in double and cannot
 /// overflow it, so the sum is finite exactly when every element is.
 /// @param workers share the groups, which are added in their order whoever has made them
+/// @param set one that this processor has
 template <class T>
-double sum_of_squares(T const* x, Index n, WorkersOf const& workers = {}) {
+double sum_of_squares(T const* x, Index n, WorkersOf const& workers = {},
+                      InstructionSet set = widest_instruction_set()) {
   constexpr Index group = squares_tiles * squares_tile;
   double totals[squares_totals] = {};
   double sums[squares_totals];
@@ -138,7 +172,7 @@ double sum_of_squares(T const* x, Index n, WorkersOf const& workers = {}) {
     Index const count = std::min(n - begin, squares_totals * group);
     workers.run(count, [&](Index from, Index to) {
       for (Index g = (from + group - 1) / group; g * group < to; ++g)
-        sums[g] = squares_of_group(turn + g * group, std::min(group, count - g * group));
+        sums[g] = squares_of_group(turn + g * group, std::min(group, count - g * group), set);
     });
     for (Index g = 0; g * group < count; ++g) totals[g] += sums[g];
   }

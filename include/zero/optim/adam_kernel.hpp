@@ -13,40 +13,14 @@
 // one line of those: so it is with rows a multiple of 2^28 bytes apart, as weights and v of 2^25
 // elements are, and with others whose bits fold to the same.
 
+#include <zero/core/instruction_set.hpp>
 #include <zero/optim/optimizer.hpp>
 
-#if defined(__GNUC__) && defined(__x86_64__)
-#define ZERO_HOST_VECTORS 1
+#if ZERO_HOST_VECTORS
 #include <immintrin.h>
-#else
-#define ZERO_HOST_VECTORS 0
 #endif
 
 namespace zero {
-
-/// What a kernel may use of a processor.
-enum class InstructionSet {
-  plain,  ///< what the compiler makes of the formula
-  avx2,   ///< 8 floats at once
-  avx512  ///< 16 floats at once
-};
-
-/// Whether this processor, and its system, can run `set`.
-inline bool has(InstructionSet set) {
-#if ZERO_HOST_VECTORS
-  if (set == InstructionSet::avx512) return __builtin_cpu_supports("avx512f") != 0;
-  if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") != 0;
-#endif
-  return set == InstructionSet::plain;
-}
-
-/// The widest set that this processor has.
-inline InstructionSet widest_instruction_set() {
-  static InstructionSet const widest = has(InstructionSet::avx512) ? InstructionSet::avx512
-                                       : has(InstructionSet::avx2) ? InstructionSet::avx2
-                                                                   : InstructionSet::plain;
-  return widest;
-}
 
 namespace detail {
 
