@@ -4,6 +4,7 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -88,14 +89,20 @@ struct Machine {
     }
     return {all - idle, all};
   }
-  /// Over half a second in which this program sleeps. The load average would still tell of what
+  /// Over half a second in which this program sleeps, but for threads that its libraries started:
+  /// OpenBLAS's spin for a while, and are not others. The load average would still tell of what
   /// ended a minute ago.
   double busy_processors() const {
     auto const before = ticks();
+    std::clock_t const own_before = std::clock();
+    auto const begun = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::chrono::duration<double> const slept = std::chrono::steady_clock::now() - begun;
+    double const own = static_cast<double>(std::clock() - own_before) / CLOCKS_PER_SEC;
     auto const after = ticks();
     double const passed = after.second - before.second;
-    return passed > 0 ? (after.first - before.first) / passed * cores : 0;
+    if (passed <= 0) return 0;
+    return std::max(0.0, (after.first - before.first) / passed * cores - own / slept.count());
   }
 };
 
