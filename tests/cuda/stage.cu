@@ -22,13 +22,13 @@ using Sharding = zero::Sharded<ZERO_TEST_STAGE>;
 using Sharding = zero::Sharded<1, zero::Offload<OnHost>>;
 #elif ZERO_TEST_STAGE == 5
 using Sharding = zero::Sharded<3, zero::Offload<OnHost, OnHost>>;
-#elif ZERO_TEST_STAGE == 6
+#elif ZERO_TEST_STAGE == 6 || ZERO_TEST_STAGE == 8
 using Sharding = zero::Sharded<3, zero::Offload<OnNvme, OnNvme>>;
 #else
 using Sharding = zero::Sharded<3, zero::Offload<OnHost>>;
 #endif
 using Checking =
-    std::conditional_t<ZERO_TEST_STAGE == 7, zero::UncheckedGradients, zero::CheckedGradients>;
+    std::conditional_t<(ZERO_TEST_STAGE >= 7), zero::UncheckedGradients, zero::CheckedGradients>;
 
 template <class Trainer>
 void read_elements(Trainer& trainer, Trained& trained, std::mutex& mutex) {

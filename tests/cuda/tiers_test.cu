@@ -56,10 +56,13 @@ TEST_CASE(
       Trained const on_gpu = train(3, training);
       for (RunsOn on : {RunsOn::gpu, RunsOn::delayed_gpu}) {
         training.on = on;
-        Trained const below = train(7, training);
-        CHECK(below.parameters_hash == on_gpu.parameters_hash);
-        CHECK(below.elements == on_gpu.elements);
-        CHECK(below.losses == on_gpu.losses);
+        for (int place : {7, 8}) {
+          Trained const below = train(place, training);
+          CAPTURE(place);
+          CHECK(below.parameters_hash == on_gpu.parameters_hash);
+          CHECK(below.elements == on_gpu.elements);
+          CHECK(below.losses == on_gpu.losses);
+        }
       }
       training.on = RunsOn::gpu;
     }

@@ -81,6 +81,9 @@ Trained train<6>(Training const&);
 /// Stage 3, the optimizer's state in host memory, with UncheckedGradients.
 template <>
 Trained train<7>(Training const&);
+/// Stage 3, both kinds of state in files, with UncheckedGradients.
+template <>
+Trained train<8>(Training const&);
 
 /// Of the stages whose state lies on the device.
 inline Trained train_stage(int stage, Training const& training) {
@@ -106,6 +109,8 @@ inline Trained train(int stage, Training const& training) {
       return train<6>(training);
     case 7:
       return train<7>(training);
+    case 8:
+      return train<8>(training);
     default:
       return train_stage(stage, training);
   }

@@ -6,9 +6,8 @@ if(NOT TARGET gpt2)
   return() # said where gpt2 is left out
 endif()
 add_executable(exchange_logits ${zero_tests_dir}/checkpoint/transformers/logits.cpp)
-zero_test_options(exchange_logits)
+zero_test_options(exchange_logits LIBRARIES gpt2_parts zero::checkpoint)
 set_target_properties(exchange_logits PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # it has no doctest
-target_link_libraries(exchange_logits PRIVATE gpt2_parts zero::checkpoint)
 foreach(test IN ITEMS "export;safetensors reads what zero writes" "import;zero reads what safetensors writes"
                       "transformers;transformers' models here, and ours there")
   list(GET test 0 part)
