@@ -123,6 +123,7 @@ function(zero_test_folders)
   include(doctest) # doctest_discover_tests
   add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
   zero_test_options(zero_test_main)
+  set_target_properties(zero_test_main PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # it has doctest's own code, too
   target_link_libraries(zero_test_main PUBLIC doctest::doctest)
 
   file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${zero_tests_dir} ${zero_tests_dir}/*/*_test.cpp)

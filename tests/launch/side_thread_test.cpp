@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +65,45 @@ TEST_CASE("an exit waits ten seconds for a thread that does not end, and fails")
   CHECK(of.code == EXIT_FAILURE);
   CHECK_FALSE(of.wrote);
   CHECK(of.seconds >= 10);
+}
+
+/// What a library keeps for a thread, which is slow to go.
+struct SlowToGo {
+  std::atomic<bool>* may_go = nullptr;
+  ~SlowToGo() {
+    while (may_go != nullptr && !*may_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
+TEST_CASE("a thread that has returned and is slow to go holds no other back, nor an exit for ever") {
+  auto const leave_one = [](std::atomic<bool>& may_go) {
+    return zero::cuda::detail::run_aside(std::chrono::seconds(60), [&may_go] {
+      thread_local SlowToGo kept;
+      kept.may_go = &may_go;
+    });
+  };
+  static std::atomic<bool> may_go{false};
+  REQUIRE(leave_one(may_go));
+  auto const begun = Clock::now();
+  bool ran = false;
+  CHECK(zero::cuda::detail::run_aside(std::chrono::seconds(60), [&ran] { ran = true; }));
+  CHECK(ran);
+  // A thread begins within milliseconds; on a machine that is full, within seconds.
+  CHECK(Clock::now() - begun < std::chrono::seconds(30));
+  may_go = true;
+
+  std::fflush(nullptr);
+  pid_t const child = fork();
+  if (child == 0) {
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
+    static std::atomic<bool> never{false};
+    leave_one(never);
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == EXIT_FAILURE);
 }
 
 }  // namespace

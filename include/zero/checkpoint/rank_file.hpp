@@ -145,6 +145,8 @@ inline void from_floats(std::string_view type, std::span<float const> from,
 }
 
 inline Index bytes_of_type(std::string_view type) { return find_stored_type(type)->bytes; }
+inline constexpr std::size_t most_bytes_of_type =
+    at(std::ranges::max(stored_types, {}, &StoredType::bytes).bytes);
 
 }  // namespace detail
 

@@ -10,6 +10,7 @@
 #include <zero/checkpoint/folder.hpp>
 #include <zero/checkpoint/rank_file.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -233,13 +234,14 @@ class SliceReader {
     Index const size = found_.manifest.block_bytes;
     std::size_t i = 0;   // place in blocks_of
     Index current = -1;  // block that stands there
-    std::vector<std::byte> cut;
+    std::byte cut[detail::most_bytes_of_type];  // an element that blocks have parts of
+    std::size_t held = 0;
     for (Read const& read : reads_[file]) {
       StoredSlice const& slice = slices_[file][read.slice];
       Index const width = detail::bytes_of_type(slice.type);
       Index const end = end_of(file, read);
       Index first = read.first;
-      cut.clear();
+      held = 0;
       for (Index begin = begin_of(file, read); begin < end;) {
         Index const b = begin / size;
         if (b != current && current >= 0) ++i;
@@ -248,19 +250,20 @@ class SliceReader {
             stream.block(i, what(slice)).subspan(at(begin - b * size));
         bytes = bytes.first(std::min(bytes.size(), at(end - begin)));
         begin += std::ssize(bytes);
-        if (!cut.empty()) {
-          std::size_t const more = std::min(bytes.size(), at(width) - cut.size());
-          cut.insert(cut.end(), bytes.begin(), bytes.begin() + static_cast<Index>(more));
+        if (held > 0) {
+          std::size_t const more = std::min(bytes.size(), at(width) - held);
+          std::copy_n(bytes.data(), more, cut + held);
+          held += more;
           bytes = bytes.subspan(more);
-          if (std::ssize(cut) < width) continue;
-          f(read.need, slice, first++, std::span<std::byte const>(cut));
-          cut.clear();
+          if (held < at(width)) continue;
+          f(read.need, slice, first++, std::span<std::byte const>(cut, held));
         }
         Index const whole = std::ssize(bytes) / width;
         if (whole > 0) f(read.need, slice, first, bytes.first(at(whole * width)));
         first += whole;
         bytes = bytes.subspan(at(whole * width));
-        cut.assign(bytes.begin(), bytes.end());
+        held = bytes.size();
+        std::copy_n(bytes.data(), held, cut);
       }
     }
   }

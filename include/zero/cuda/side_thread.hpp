@@ -2,22 +2,30 @@
 #pragma once
 // Calls that may never return, made on a thread that is left to itself when they do not.
 
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <system_error>
 #include <utility>
 
 namespace zero::cuda::detail {
 
-/// Threads of run_aside that have not ended. A process that exits waits ten seconds for them, since
-/// what they are in, CUDA and NCCL, is taken down behind them; where they do not end it says so and
-/// ends at once, with 1.
+/// The threads of run_aside. A process that exits waits ten seconds for those that have not ended,
+/// since what they are in, CUDA and NCCL, is taken down behind them; where they do not end it says
+/// so and ends at once, with 1. What a thread keeps for itself, such as CUDA's, is gone when it has
+/// ended; that may wait for other threads, and nobody waits for it with a lock in his hands.
 class SideThreads {
  public:
+  static constexpr int seconds_at_exit = 10;
+
   /// Never destroyed: what is as old as the process may still begin one.
   static SideThreads& of_process() {
     static SideThreads* const threads = [] {
@@ -28,42 +36,55 @@ class SideThreads {
     return *threads;
   }
 
-  void begins() {
+  /// Runs f on a thread of its own. @throws std::system_error where the system gives none
+  void begin(std::function<void()> f) {
     std::lock_guard const lock(mutex_);
-    ++running_;
-  }
-  /// Of the thread itself, as the last thing: counts when all that is the thread's is gone.
-  void ends() {
-    std::unique_lock lock(mutex_);
-    --running_;
-    std::notify_all_at_thread_exit(changed_, std::move(lock));
-  }
-  /// There was no thread.
-  void did_not_begin() {
-    std::lock_guard const lock(mutex_);
-    --running_;
+    threads_.remove_if([](pthread_t thread) { return pthread_tryjoin_np(thread, nullptr) == 0; });
+    threads_.emplace_back();
+    auto own = std::make_unique<std::function<void()>>(std::move(f));
+    int const status = pthread_create(&threads_.back(), nullptr, run, own.get());
+    if (status != 0) {
+      threads_.pop_back();
+      throw std::system_error(status, std::generic_category(), "a thread");
+    }
+    static_cast<void>(own.release());  // its own now
   }
 
  private:
   SideThreads() = default;
+  static void* run(void* f) {
+    std::unique_ptr<std::function<void()>> const own(static_cast<std::function<void()>*>(f));
+    (*own)();
+    return nullptr;
+  }
   void wait_at_exit() {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, std::chrono::seconds(10), [this] { return running_ == 0; })) return;
-    static_cast<void>(std::fputs(
-        "zero: a call of CUDA or NCCL has not returned 10 s after the end of the program\n",
-        stderr));
-    static_cast<void>(std::fflush(nullptr));
-    std::_Exit(EXIT_FAILURE);
+    static_cast<void>(std::fflush(nullptr));  // whoever ends the process meanwhile has read it all
+    std::list<pthread_t> left;
+    {
+      std::lock_guard const lock(mutex_);
+      left.swap(threads_);
+    }
+    timespec until{};
+    static_cast<void>(clock_gettime(CLOCK_REALTIME, &until));
+    until.tv_sec += seconds_at_exit;
+    for (pthread_t thread : left) {
+      if (pthread_timedjoin_np(thread, nullptr, &until) == 0) continue;
+      static_cast<void>(std::fprintf(
+          stderr, "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
+          seconds_at_exit));
+      static_cast<void>(std::fflush(nullptr));
+      std::_Exit(EXIT_FAILURE);
+    }
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
-  int running_ = 0;
+  std::list<pthread_t> threads_;  // not yet joined
 };
 
 /// Runs f(), which throws nothing and owns all that it names, on a thread of its own.
 /// @param limit how long it is waited for
 /// @return whether it has ended
+/// @throws std::system_error where the system gives no thread
 template <class F>
 bool run_aside(std::chrono::milliseconds limit, F f) {
   struct State {
@@ -72,22 +93,12 @@ bool run_aside(std::chrono::milliseconds limit, F f) {
     bool done = false;
   };
   auto const state = std::make_shared<State>();
-  SideThreads& threads = SideThreads::of_process();
-  threads.begins();
-  try {
-    std::thread([state, &threads, f = std::move(f)]() mutable {
-      f();
-      {
-        std::lock_guard const lock(state->mutex);
-        state->done = true;
-        state->changed.notify_all();
-      }
-      threads.ends();
-    }).detach();
-  } catch (...) {
-    threads.did_not_begin();
-    throw;
-  }
+  SideThreads::of_process().begin([state, f = std::move(f)]() mutable {
+    f();
+    std::lock_guard const lock(state->mutex);
+    state->done = true;
+    state->changed.notify_all();
+  });
   std::unique_lock lock(state->mutex);
   return state->changed.wait_for(lock, limit, [&] { return state->done; });
 }
