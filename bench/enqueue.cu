@@ -19,7 +19,7 @@ namespace {
 using zero::Index;
 constexpr int num_units = 48;
 constexpr Index unit_elements = Index{256} * 1024;
-constexpr int steps = 60;
+int steps = 60;  ///< of a measurement, of which the first sixth does not count
 
 /// Visits every unit and computes nothing.
 struct Idle {
@@ -66,7 +66,7 @@ void measure(C communicator, bool replay, Index bucket = 0) {
                        after.publish - before.publish, took.count()});
     trainer.synchronize();
   }
-  samples.erase(samples.begin(), samples.begin() + 10);
+  samples.erase(samples.begin(), samples.begin() + steps / 6);
   auto const median = [&](double Sample::*phase) {
     std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2),
                      samples.end(),
@@ -80,6 +80,7 @@ void measure(C communicator, bool replay, Index bucket = 0) {
       Stage, communicator.size(), replay ? ", replayed" : "", bucket > 0 ? ", 8 units a call" : "",
       median(&Sample::gather), median(&Sample::reduce), median(&Sample::clip),
       median(&Sample::update), median(&Sample::publish), median(&Sample::all));
+  std::fflush(stdout);
 }
 
 /// What the communicator takes for as many collectives as a step has units: NCCL's call, and what
@@ -127,7 +128,9 @@ void measure_all(C communicator) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
-    std::puts("bench_enqueue: host microseconds to enqueue a step of 48 units, by phase");
+    std::puts(
+        "bench_enqueue [STEPS]: host microseconds to enqueue a step of 48 units, by phase; the\n"
+        "median of STEPS (60). Ranks that share a GPU take a second a step.");
     return 0;
   }
   int gpus = 0;
@@ -136,6 +139,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
+    if (argc > 1) steps = std::max(std::stoi(argv[1]), 1);
     measure_all(zero::SingleRank<zero::cuda::Device>());
     auto const place = zero::find_place(zero::Environment::of_process());
     if (gpus > 1 || (place && place->size > 1))

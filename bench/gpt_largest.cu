@@ -200,9 +200,10 @@ int main(int argc, char** argv) {
     // What cuDNN, cuBLASLt and the system take besides.
     Index const beside = Index{2} << 30;
     Index const disk =
-        folder.empty() ? 0 : static_cast<Index>(std::filesystem::space(folder).available);
+        folder.empty() ? 0
+                       : static_cast<Index>(std::filesystem::space(folder).available) - beside / 2;
     Bytes const room{static_cast<Index>(free) - beside, zero::free_host_bytes() - 2 * beside,
-                     disk - beside / 2};
+                     std::max(disk, Index{0})};
     std::printf("room: %.1f GiB on the device, %.1f in host memory, %.1f for files; width %lld\n",
                 static_cast<double>(room.device) / gib, static_cast<double>(room.host) / gib,
                 folder.empty() ? 0.0 : static_cast<double>(room.files) / gib,

@@ -75,7 +75,8 @@ struct SlowToGo {
   }
 };
 
-TEST_CASE("a thread that has returned and is slow to go holds no other back, nor an exit for ever") {
+TEST_CASE(
+    "a thread that has returned and is slow to go holds no other back, nor an exit for ever") {
   auto const leave_one = [](std::atomic<bool>& may_go) {
     return zero::cuda::detail::run_aside(std::chrono::seconds(60), [&may_go] {
       thread_local SlowToGo kept;

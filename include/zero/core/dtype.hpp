@@ -68,8 +68,8 @@ struct fp16 {
     // Normal from 2^-14 on; below 65536, rounding carries into infinity.
     std::uint32_t const finite = detail::choose(magnitude < 0x38800000u, subnormal, normal);
     std::uint32_t const number = detail::choose(magnitude < 0x47800000u, finite, 0x7c00u);
-    bits = static_cast<std::uint16_t>(
-        sign | detail::choose(magnitude > 0x7f800000u, quiet, number));
+    bits =
+        static_cast<std::uint16_t>(sign | detail::choose(magnitude > 0x7f800000u, quiet, number));
   }
   /// Exact.
   ZERO_HOST_DEVICE constexpr explicit operator float() const {

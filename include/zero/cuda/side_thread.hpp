@@ -70,7 +70,8 @@ class SideThreads {
     for (pthread_t thread : left) {
       if (pthread_timedjoin_np(thread, nullptr, &until) == 0) continue;
       static_cast<void>(std::fprintf(
-          stderr, "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
+          stderr,
+          "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
           seconds_at_exit));
       static_cast<void>(std::fflush(nullptr));
       std::_Exit(EXIT_FAILURE);
