@@ -138,7 +138,7 @@ ZERO_ALWAYS_INLINE double squares_of_tiles(T const* x, Index n) {
 #undef ZERO_ALWAYS_INLINE
 
 #if ZERO_HOST_VECTORS
-// The same loop for wider registers. Without AVX2's companion FMA no product is fused with a sum.
+// The same loop for wider registers.
 template <class T>
 __attribute__((target("avx2"))) double squares_of_group_avx2(T const* x, Index n) {
   return squares_of_tiles(x, n);
