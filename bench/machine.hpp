@@ -89,9 +89,9 @@ struct Machine {
     }
     return {all - idle, all};
   }
-  /// Over half a second in which this program sleeps, but for threads that its libraries started:
-  /// OpenBLAS's spin for a while, and are not others. The load average would still tell of what
-  /// ended a minute ago.
+  /// Over half a second in which this program sleeps, but for threads that libraries have started,
+  /// whose time is taken off: OpenBLAS's spin for a while, and are not others. The load average
+  /// would still tell of what ended a minute ago.
   double busy_processors() const {
     auto const before = ticks();
     std::clock_t const own_before = std::clock();

@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing but the headers that CMake precompiles for tests.
+// Nothing but the headers that CMake precompiles for programs and tests.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# zero_program(<target>): what an example, a tool or a bench compiles with in a release, besides CMake's own options.
+# zero_program(<target>): what an example, a tool or a bench compiles with in a release besides CMake's own options, and, where
+# ZERO_TESTS_PRECOMPILED is on, <zero/zero.hpp>, read once for all of them.
 function(zero_program target)
   target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:${ZERO_PROGRAM_OPTIONS}>")
   if(NOT ZERO_TESTS_PRECOMPILED)

@@ -141,6 +141,10 @@ TEST_CASE_TEMPLATE("every NaN becomes a quiet NaN of its sign", T, bf16, fp16) {
   }
 }
 
+static_assert(is_nan<fp16>(fp16(std::numeric_limits<float>::quiet_NaN()).bits));
+static_assert(is_nan<bf16>(bf16(std::numeric_limits<float>::quiet_NaN()).bits));
+static_assert(fp16(5.9604645e-8f).bits == 1 && static_cast<float>(fp16(0x1.8p-24f)) == 0x1p-23f);
+
 TEST_CASE("known values") {
   CHECK(bf16(1.0f).bits == 0x3f80);
   CHECK(bf16(-2.0f).bits == 0xc000);

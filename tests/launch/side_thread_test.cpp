@@ -20,13 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Exits from a child whose thread sleeps so long and then writes a byte.
+/// How a child exits that has left f(write_a_byte) to a thread of its own, after some time.
 struct Ended {
   int code = -1;
   double seconds = 0;
   bool wrote = false;
 };
-Ended exit_beside(std::chrono::milliseconds sleeps) {
+template <class F>
+Ended exit_leaving(F f, std::chrono::milliseconds waits = std::chrono::milliseconds(1)) {
   std::fflush(nullptr);
   int ends[2] = {-1, -1};
   REQUIRE(pipe(ends) == 0);
@@ -34,11 +35,9 @@ Ended exit_beside(std::chrono::milliseconds sleeps) {
   pid_t const child = fork();
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
-    bool const ended =
-        zero::cuda::detail::run_aside(std::chrono::milliseconds(1), [sleeps, to = ends[1]] {
-          std::this_thread::sleep_for(sleeps);
-          static_cast<void>(!write(to, "x", 1));
-        });
+    bool const ended = zero::cuda::detail::run_aside(
+        std::chrono::milliseconds(1),
+        [f, to = ends[1]] { f([to] { static_cast<void>(!write(to, "x", 1)); }); });
     std::exit(ended ? 3 : 0);
   }
   close(ends[1]);
@@ -51,6 +50,12 @@ Ended exit_beside(std::chrono::milliseconds sleeps) {
   of.wrote = read(ends[0], &byte, 1) == 1;
   close(ends[0]);
   return of;
+}
+Ended exit_beside(std::chrono::milliseconds sleeps) {
+  return exit_leaving([sleeps](auto write_a_byte) {
+    std::this_thread::sleep_for(sleeps);
+    write_a_byte();
+  });
 }
 
 TEST_CASE("an exit waits for a thread that was left to itself, and keeps the program's code") {
@@ -65,6 +70,36 @@ TEST_CASE("an exit waits ten seconds for a thread that does not end, and fails")
   CHECK(of.code == EXIT_FAILURE);
   CHECK_FALSE(of.wrote);
   CHECK(of.seconds >= 10);
+}
+
+TEST_CASE("an exit waits for threads that others begin meanwhile") {
+  Ended const of = exit_leaving([](auto write_a_byte) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    zero::cuda::detail::run_aside(std::chrono::milliseconds(1), [write_a_byte] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      write_a_byte();
+    });
+  });
+  CHECK(of.code == 0);
+  CHECK(of.wrote);
+  CHECK(of.seconds >= 0.8);
+}
+
+TEST_CASE("an exit does not wait for a thread that reads what does not come") {
+  // The exit begins when the thread has its file.
+  Ended const of = exit_leaving(
+      [](auto write_a_byte) {
+        static int never[2] = {-1, -1};
+        static_cast<void>(!pipe(never));
+        static std::FILE* const file = fdopen(never[0], "r");
+        std::thread([] { static_cast<void>(std::fgetc(file)); }).detach();
+        std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        write_a_byte();
+      },
+      std::chrono::milliseconds(400));
+  CHECK(of.code == 0);
+  CHECK(of.wrote);
+  CHECK(of.seconds < 9);  // of the ten that an exit waits at most
 }
 
 /// What a library keeps for a thread, which is slow to go.

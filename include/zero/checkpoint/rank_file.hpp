@@ -7,6 +7,7 @@
 #include <zero/checkpoint/manifest.hpp>
 #include <zero/core/dtype.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <span>
@@ -145,6 +146,7 @@ inline void from_floats(std::string_view type, std::span<float const> from,
 }
 
 inline Index bytes_of_type(std::string_view type) { return find_stored_type(type)->bytes; }
+/// Of all stored types.
 inline constexpr std::size_t most_bytes_of_type =
     at(std::ranges::max(stored_types, {}, &StoredType::bytes).bytes);
 

@@ -232,9 +232,10 @@ class SliceReader {
   template <class F>
   void each_part(std::size_t file, detail::BlockStream& stream, F f) {
     Index const size = found_.manifest.block_bytes;
-    std::size_t i = 0;                          // place in blocks_of
-    Index current = -1;                         // block that stands there
-    std::byte cut[detail::most_bytes_of_type];  // an element that blocks have parts of
+    std::size_t i = 0;   // place in blocks_of
+    Index current = -1;  // block that stands there
+    alignas(detail::most_bytes_of_type)
+        std::byte cut[detail::most_bytes_of_type];  // an element that blocks have parts of
     std::size_t held = 0;
     for (Read const& read : reads_[file]) {
       StoredSlice const& slice = slices_[file][read.slice];

@@ -3,7 +3,7 @@
 // The 16-bit floating-point types, as bits with explicit conversions. All arithmetic is done in
 // float: a 16-bit value is a way to store and to send a number, never to compute with it.
 // Conversions from float round to nearest, ties to even (IEEE 754-2019, 4.3.1), keep infinities and
-// turn every NaN into a quiet NaN.
+// turn every NaN into a quiet NaN. Processors have rounding modes: it is the default one's.
 
 #include <zero/core/host_device.hpp>
 
@@ -63,8 +63,9 @@ struct fp16 {
     std::uint32_t const rebiased = magnitude - 0x38000000u;
     std::uint32_t const normal = (rebiased + 0xfffu + ((rebiased >> 13) & 1u)) >> 13;
     // Neighbours of 0.5 lie 2^-24 apart, as subnormal numbers do: the sum rounds to one of them.
-    std::uint32_t const subnormal =
-        detail::bits_as<std::uint32_t>(detail::bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
+    auto const small =
+        detail::bits_as<float>(detail::choose(magnitude < 0x38800000u, magnitude, 0));
+    std::uint32_t const subnormal = detail::bits_as<std::uint32_t>(small + 0.5f) - 0x3f000000u;
     // Normal from 2^-14 on; below 65536, rounding carries into infinity.
     std::uint32_t const finite = detail::choose(magnitude < 0x38800000u, subnormal, normal);
     std::uint32_t const number = detail::choose(magnitude < 0x47800000u, finite, 0x7c00u);

@@ -15,13 +15,14 @@ namespace zero {
 enum class InstructionSet {
   plain,  ///< what the compiler makes of the formula
   avx2,   ///< 8 floats at once
-  avx512  ///< 16 floats at once
+  avx512  ///< 16 floats at once, and avx2
 };
 
 /// Whether this processor, and its system, can run `set`.
 inline bool has(InstructionSet set) {
 #if ZERO_HOST_VECTORS
-  if (set == InstructionSet::avx512) return __builtin_cpu_supports("avx512f") != 0;
+  if (set == InstructionSet::avx512)
+    return has(InstructionSet::avx2) && __builtin_cpu_supports("avx512f") != 0;
   if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") != 0;
 #endif
   return set == InstructionSet::plain;

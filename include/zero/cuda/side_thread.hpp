@@ -3,7 +3,9 @@
 // Calls that may never return, made on a thread that is left to itself when they do not.
 
 #include <pthread.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -20,8 +22,9 @@ namespace zero::cuda::detail {
 
 /// The threads of run_aside. A process that exits waits ten seconds for those that have not ended,
 /// since what they are in, CUDA and NCCL, is taken down behind them; where they do not end it says
-/// so and ends at once, with 1. What a thread keeps for itself, such as CUDA's, is gone when it has
-/// ended; that may wait for other threads, and nobody waits for it with a lock in his hands.
+/// so and ends at once, with 1. What a library keeps for a thread goes when the thread has
+/// returned, and may wait for other threads: no lock is held meanwhile. A child that was forked has
+/// none of them.
 class SideThreads {
  public:
   static constexpr int seconds_at_exit = 10;
@@ -36,12 +39,14 @@ class SideThreads {
     return *threads;
   }
 
-  /// Runs f on a thread of its own. @throws std::system_error where the system gives none
+  /// Runs f, which throws nothing, on a thread of its own. What ended threads leave to the system
+  /// is given back at the next of these. @throws std::system_error where the system gives none
   void begin(std::function<void()> f) {
+    auto own = std::make_unique<std::function<void()>>(std::move(f));
     std::lock_guard const lock(mutex_);
+    forget_those_of_a_parent();
     threads_.remove_if([](pthread_t thread) { return pthread_tryjoin_np(thread, nullptr) == 0; });
     threads_.emplace_back();
-    auto own = std::make_unique<std::function<void()>>(std::move(f));
     int const status = pthread_create(&threads_.back(), nullptr, run, own.get());
     if (status != 0) {
       threads_.pop_back();
@@ -52,37 +57,55 @@ class SideThreads {
 
  private:
   SideThreads() = default;
-  static void* run(void* f) {
+  static void* run(void* f) noexcept {
     std::unique_ptr<std::function<void()>> const own(static_cast<std::function<void()>*>(f));
     (*own)();
     return nullptr;
   }
-  void wait_at_exit() {
-    static_cast<void>(std::fflush(nullptr));  // whoever ends the process meanwhile has read it all
-    std::list<pthread_t> left;
-    {
-      std::lock_guard const lock(mutex_);
-      left.swap(threads_);
-    }
+  /// Under the lock.
+  void forget_those_of_a_parent() {
+    if (std::exchange(process_, getpid()) != getpid()) threads_.clear();
+  }
+  /// What was printed is seen though the process may be ended while it waits. Not where another
+  /// thread is writing.
+  static void flush_output() noexcept {
+    if (ftrylockfile(stdout) != 0) return;
+    static_cast<void>(std::fflush(stdout));
+    funlockfile(stdout);
+  }
+  void wait_at_exit() noexcept {
     timespec until{};
-    static_cast<void>(clock_gettime(CLOCK_REALTIME, &until));
+    static_cast<void>(clock_gettime(CLOCK_MONOTONIC, &until));
     until.tv_sec += seconds_at_exit;
-    for (pthread_t thread : left) {
-      if (pthread_timedjoin_np(thread, nullptr, &until) == 0) continue;
-      static_cast<void>(std::fprintf(
-          stderr,
-          "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
-          seconds_at_exit));
-      static_cast<void>(std::fflush(nullptr));
-      std::_Exit(EXIT_FAILURE);
+    for (bool flushed = false;; flushed = true) {  // others may begin more meanwhile
+      std::list<pthread_t> left;
+      {
+        std::lock_guard const lock(mutex_);
+        forget_those_of_a_parent();
+        left.swap(threads_);
+      }
+      if (left.empty()) return;
+      if (!flushed) flush_output();
+      for (pthread_t thread : left) {
+        // A thread that exits the process itself is not waited for.
+        if (pthread_clockjoin_np(thread, nullptr, CLOCK_MONOTONIC, &until) != ETIMEDOUT) continue;
+        static_cast<void>(dprintf(
+            STDERR_FILENO,
+            "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
+            seconds_at_exit));
+        flush_output();
+        std::_Exit(EXIT_FAILURE);
+      }
     }
   }
 
   std::mutex mutex_;
   std::list<pthread_t> threads_;  // not yet joined
+  pid_t process_ = getpid();      // whose they are
 };
 
-/// Runs f(), which throws nothing and owns all that it names, on a thread of its own.
+/// Runs f(), which can be copied, throws nothing and owns all that it names, on a thread of its
+/// own.
 /// @param limit how long it is waited for
 /// @return whether it has ended
 /// @throws std::system_error where the system gives no thread

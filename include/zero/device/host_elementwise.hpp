@@ -157,8 +157,8 @@ double squares_of_group(T const* x, Index n, InstructionSet set) {
 /// Sum of x[i]^2 over n elements. A tile of 16,384 has 1,024 running sums, element i goes to sum i
 /// mod 1,024, and neighbours are added pairwise; 8 tiles in order are a group; group g goes to
 /// running total g mod 256, and totals are added pairwise as well. A device can make many of these
-/// sums at once, and reads memory in order. Squares of floats are exact in double and cannot
-/// overflow it, so the sum is finite exactly when every element is.
+/// sums at once, and reads memory a tile after the other. Squares of floats are exact in double and
+/// cannot overflow it, so the sum is finite exactly when every element is.
 /// @param workers share the groups, which are added in their order whoever has made them
 /// @param set one that this processor has
 template <class T>
