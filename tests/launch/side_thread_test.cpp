@@ -36,8 +36,7 @@ Ended exit_leaving(F f, std::chrono::milliseconds waits = std::chrono::milliseco
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) std::fclose(stderr);
     bool const ended = zero::cuda::detail::run_aside(
-        std::chrono::milliseconds(1),
-        [f, to = ends[1]] { f([to] { static_cast<void>(!write(to, "x", 1)); }); });
+        waits, [f, to = ends[1]] { f([to] { static_cast<void>(!write(to, "x", 1)); }); });
     std::exit(ended ? 3 : 0);
   }
   close(ends[1]);
