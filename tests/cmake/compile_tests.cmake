@@ -6,6 +6,15 @@ function(zero_xfail_tests)
   file(GLOB files CONFIGURE_DEPENDS ${zero_tests_dir}/xfail/*.cpp)
   set(compile ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR}/include -I${zero_tests_dir})
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
+  if(ZERO_TESTS_PRECOMPILED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # which looks for all.hpp.gch beside all.hpp
+    set(all ${CMAKE_CURRENT_BINARY_DIR}/xfail/all.hpp)
+    file(CONFIGURE OUTPUT ${all} CONTENT "#include <zero/zero.hpp>\n")
+    add_custom_command(OUTPUT ${all}.gch
+      COMMAND ${compile} ${flags} -x c++-header ${all} -o ${all}.gch -MD -MF ${all}.d
+      DEPENDS ${all} DEPFILE ${all}.d VERBATIM)
+    add_custom_target(zero_test_xfail_precompiled ALL DEPENDS ${all}.gch)
+    list(APPEND compile -Winvalid-pch -include ${all})
+  endif()
   foreach(file IN LISTS files)
     cmake_path(GET file STEM name)
     file(STRINGS ${file} config_includes REGEX "#include <zero/config[./]")

@@ -2,6 +2,8 @@
 #pragma once
 // Calls that may never return, made on a thread that is left to itself when they do not.
 
+#include <zero/core/error.hpp>
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -15,7 +17,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <system_error>
+#include <string>
 #include <utility>
 
 namespace zero::cuda::detail {
@@ -40,7 +42,7 @@ class SideThreads {
   }
 
   /// Runs f, which throws nothing, on a thread of its own. What ended threads leave to the system
-  /// is given back at the next of these. @throws std::system_error where the system gives none
+  /// is given back at the next of these. @throws Error where the system gives none
   void begin(std::function<void()> f) {
     auto own = std::make_unique<std::function<void()>>(std::move(f));
     std::lock_guard const lock(mutex_);
@@ -50,7 +52,7 @@ class SideThreads {
     int const status = pthread_create(&threads_.back(), nullptr, run, own.get());
     if (status != 0) {
       threads_.pop_back();
-      throw std::system_error(status, std::generic_category(), "a thread");
+      throw Error("cuda: the system gave no thread: " + zero::detail::system_text(status));
     }
     static_cast<void>(own.release());  // its own now
   }
@@ -89,10 +91,10 @@ class SideThreads {
       for (pthread_t thread : left) {
         // A thread that exits the process itself is not waited for.
         if (pthread_clockjoin_np(thread, nullptr, CLOCK_MONOTONIC, &until) != ETIMEDOUT) continue;
+        static_assert(seconds_at_exit == 10);
         static_cast<void>(dprintf(
             STDERR_FILENO,
-            "zero: a call of CUDA or NCCL has not returned %d s after the end of the program\n",
-            seconds_at_exit));
+            "zero: a call of CUDA or NCCL has not returned 10 s after the end of the program\n"));
         flush_output();
         std::_Exit(EXIT_FAILURE);
       }
@@ -108,7 +110,7 @@ class SideThreads {
 /// own.
 /// @param limit how long it is waited for
 /// @return whether it has ended
-/// @throws std::system_error where the system gives no thread
+/// @throws Error where the system gives no thread
 template <class F>
 bool run_aside(std::chrono::milliseconds limit, F f) {
   struct State {
