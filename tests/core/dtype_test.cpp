@@ -62,7 +62,7 @@ T from_bits(std::uint32_t bits) {
 }
 
 template <class T>
-bool is_nan(std::uint16_t bits) {
+constexpr bool is_nan(std::uint16_t bits) {
   return (bits & 0x7fffu) > format_of<T>.infinity;
 }
 
