@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # zero_rig: the trainers behind archetypes/rig.hpp, compiled once for all folders that link it.
 if(NOT TARGET zero_rig)
-  add_library(zero_rig STATIC ${zero_tests_dir}/archetypes/rig.cpp)
+  add_library(zero_rig STATIC EXCLUDE_FROM_ALL ${zero_tests_dir}/archetypes/rig.cpp)
   set(rig_parts zero_rig)
   foreach(stage RANGE 3)
-    add_library(zero_rig_${stage} OBJECT ${zero_tests_dir}/archetypes/rig_stage.cpp)
+    add_library(zero_rig_${stage} OBJECT EXCLUDE_FROM_ALL ${zero_tests_dir}/archetypes/rig_stage.cpp)
     target_compile_definitions(zero_rig_${stage} PRIVATE ZERO_RIG_STAGE=${stage})
     target_sources(zero_rig PRIVATE $<TARGET_OBJECTS:zero_rig_${stage}>)
     list(APPEND rig_parts zero_rig_${stage})

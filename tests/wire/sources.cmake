@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-set(threads OFF) # ranks on threads, as in equivalence/ and order/
+set(sanitized OFF) # trainers as in archetypes/, and what they send
 include(${zero_tests_dir}/archetypes/rig.cmake)
