@@ -110,7 +110,7 @@ TEST_CASE("\"auto\" is refused under every key that has no rule, and where the r
             .config);
 }
 
-TEST_CASE("a key in another section is refused there") {
+TEST_CASE("a key in another section is refused there [slow]") {
   int misplaced = 0;
   for (Key const& k : zero::all_keys()) {
     for (std::string const section : {"", "zero_optimization", "fp16", "aio", "data_types"}) {

@@ -115,7 +115,8 @@ TEST_CASE("deep nesting and long garbage are refused") {
 
 TEST_CASE("a million wrong keys, and one of a million letters, are refused in short") {
   std::string keys = R"({"train_micro_batch_size_per_gpu": 1)";
-  for (int i = 0; i < 1'000'000; ++i) keys += ",\"k" + std::to_string(i) + "\":0";
+  int const wrong = ZERO_TESTS_SANITIZED ? 100'000 : 1'000'000;
+  for (int i = 0; i < wrong; ++i) keys += ",\"k" + std::to_string(i) + "\":0";
   Outcome const many = load_text(keys + "}");
   CHECK(many.problems.size() == 1001);
   CHECK(many.says("more problems"));

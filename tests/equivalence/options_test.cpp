@@ -47,7 +47,7 @@ ModelSpec declared(ModelSpec model, int held) {
   return model;
 }
 
-TEST_CASE("units kept resident: the small ones, most, all") {
+TEST_CASE("units kept resident: the small ones, most, all [slow]") {
   for (ModelSpec const& model : {everything(), frozen_parts(), one_element_units()}) {
     for (zero::Index threshold : {64, 200, 512, 1 << 20}) {
       Config config = of(model);
@@ -91,7 +91,7 @@ TEST_CASE("gradients that the model overwrites") {
   }
 }
 
-TEST_CASE("leases held over further visits, as declared") {
+TEST_CASE("leases held over further visits, as declared [slow]") {
   for (int held : {1, 2, 20}) {
     for (ModelSpec const& model : {declared(everything(), held), declared(ragged_sizes(), held)}) {
       Script script = in_order(model);

@@ -55,7 +55,7 @@ TEST_CASE("every way gives the bits of stage 0 on a device whose memory is close
 }
 #endif
 
-TEST_CASE("every way at one rank gives the same bits at every stage") {
+TEST_CASE("every way at one rank gives the same bits at every stage [slow]") {
   for (auto const& ways : {ways_to_skip(), ways_to_add(), ways_to_hold()}) {
     for (Way const& way : ways) {
       for (Family const& family : families({1})) check_in_turn(family.applied_to(of_way(way)), 1);
