@@ -18,7 +18,7 @@ quietly() { # what it prints is kept in the log, and shown only if it fails
 }
 in_top() { (cd "$top" && "$@"); }
 if [ ! -x "$top/build/host/bin/gpt2" ]; then
-  echo 'building gpt2, once' >&2
+  echo 'building gpt2, once: some minutes, in which build/quickstart.log tells what is done' >&2
   quietly in_top cmake --preset host # also where it was configured before OpenBLAS was there
 fi
 quietly in_top cmake --build --preset host --target gpt2

@@ -120,7 +120,11 @@ void check_machine(Settings const& s) {
         "gpt2: --offload-optimizer and --offload-parameters, and this program was built without "
         "them (ZERO_GPT2_OFFLOAD)");
   }
-  if (s.on == On::host) return check_memory(s);
+  if (s.on == On::host) {
+    if (s.recompute != Recompute::cheap)
+      throw WrongFlag("gpt2: --recompute is for GPUs, with --device cuda");
+    return check_memory(s);
+  }
   if constexpr (has_cuda) {
     if (s.offloads() && s.precision != Precision::bf16) {
       throw WrongFlag(

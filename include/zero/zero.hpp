@@ -3,6 +3,10 @@
 // Everything that needs a C++20 compiler and nothing else: the table of contents, in the order in
 // which a program comes to it.
 
+#if defined(__cplusplus) && __cplusplus < 202002L
+#error "zero is C++20: compile with -std=c++20 or later"
+#endif
+
 // clang-format off
 
 // What numbers, bytes and ranks are.

@@ -179,6 +179,14 @@ TEST_CASE("an fp16 run whose scale is at its minimum ends with a sentence that s
   CHECK(result.out.find("a sample of what it writes now") == std::string::npos);
 }
 
+TEST_CASE("what is for GPUs alone is refused on the host, before the plan") {
+  Folder const folder;
+  Result const result = run(folder, small(folder) + "--ranks 2 --steps 2 --recompute block");
+  CHECK(result.status == 2);
+  CHECK(result.err == "gpt2: --recompute is for GPUs, with --device cuda\n");
+  CHECK(result.out.empty());
+}
+
 TEST_CASE("the default GPT's plan is printed, and its measured peak falls strictly by stage") {
   Folder const folder;
   std::string const flags =

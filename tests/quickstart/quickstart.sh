@@ -72,7 +72,7 @@ rm "$folder/broken"
 quickstart --text 'a b' --json
 [ $code -eq 0 ] || fail "a first start: exit code $code"
 [ "$(cat "$folder/calls")" = "$configures"$'\n'"$builds" ] || fail 'a first start does not configure and build'
-[ "$(cat "$folder/err")" = 'building gpt2, once' ] || fail 'a first start does not say that it builds'
+[ "$(cat "$folder/err")" = 'building gpt2, once: some minutes, in which build/quickstart.log tells what is done' ] || fail 'a first start does not say that it builds'
 [ "$(cat "$folder/out")" = '<--text><a b><--json>' ] || fail 'flags are not passed on as they are'
 quickstart --json
 [ "$(cat "$folder/calls")" = "$builds" ] || fail 'a second start configures'

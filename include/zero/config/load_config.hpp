@@ -41,11 +41,11 @@ inline std::optional<std::string> read_config_file(std::filesystem::path const& 
   std::error_code code;
   std::filesystem::file_status const status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) {
-    findings.refuse(path.string(), "no file", "the file of a configuration");
+    findings.refuse(path.string(), "no file", "a regular file");
     return std::nullopt;
   }
   if (std::filesystem::is_directory(status)) {
-    findings.refuse(path.string(), "a folder", "the file of a configuration");
+    findings.refuse(path.string(), "a folder", "a regular file");
     return std::nullopt;
   }
   std::ifstream in(path, std::ios::binary);
