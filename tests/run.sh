@@ -49,8 +49,8 @@ lane() {
   [ "$preset" = host-bare ] || arguments+=(-DZERO_TESTS_PRECOMPILED=ON)
   case $preset in
     *san) arguments+=(-DCMAKE_CXX_COMPILER="$clang") ;;
-    # g++ collects its garbage from 128 MiB on, again and again. Where there is memory it need not: a ninth of the time.
-    host*) arguments+=(-DZERO_GNU_OPTIONS="--param=ggc-min-expand=1000;--param=ggc-min-heapsize=$heap_kb") ;;
+    # g++ collects its garbage early and again and again. Where there is memory it need not: a ninth of the time.
+    host*) arguments+=(-DZERO_GNU_OPTIONS="--param=ggc-min-expand=100;--param=ggc-min-heapsize=$heap_kb") ;;
   esac
   case $preset in
     host) # every header alone: host-bare; and beside MPICH, whichever of them is called mpirun

@@ -65,14 +65,14 @@ TEST_CASE("every way at one rank gives the same bits at every stage [slow]") {
 
 TEST_CASE("ways out of order: a tenth") {
   int turn = 0;
-  for (auto const& ways : {ways_to_skip(), ways_to_add()}) {
+  for (auto const& ways : {ways_to_skip(), ways_to_add(), ways_to_hold()}) {
     for (Way const& way : ways) {
       Config config = of_way(way);
       config.world = 2 + turn % 2;
       config.bf16 = turn % 4 == 1;
       config.options.accumulation = turn % 3 == 0 ? 3 : 1;
       config.options.reduction =
-          turn % 2 == 0 ? zero::Reduction::boundary : zero::Reduction::micro_batch;
+          turn / 2 % 2 == 0 ? zero::Reduction::boundary : zero::Reduction::micro_batch;
       config.device = turn % 2 == 0 ? OnDevice::host : OnDevice::late;
       check_in_turn(config, turn++, {1, 2, 3});
     }

@@ -3,7 +3,8 @@
 // The 16-bit floating-point types, as bits with explicit conversions. All arithmetic is done in
 // float: a 16-bit value is a way to store and to send a number, never to compute with it.
 // Conversions from float round to nearest, ties to even (IEEE 754-2019, 4.3.1), keep infinities and
-// turn every NaN into a quiet NaN. Processors have rounding modes: it is the default one's.
+// turn every NaN into a quiet NaN; so in the processor's default rounding mode, and in any other but
+// for fp16's subnormal numbers, which round as that mode says.
 
 #include <zero/core/host_device.hpp>
 

@@ -184,10 +184,18 @@ class NcclWorld : public NcclWatch {
         ended = std::exchange(channels_[i].communicator, nullptr);
       }
       auto const status = std::make_shared<ncclResult_t>(ncclSuccess);
-      in_time(run_aside(timeout_, [status, ended, ordinal = ordinal_] {
-        ignore(cudaSetDevice(ordinal));
-        *status = ncclCommDestroy(ended);
-      }));
+      bool destroyed = false;
+      try {
+        destroyed = run_aside(timeout_, [status, ended, ordinal = ordinal_] {
+          ignore(cudaSetDevice(ordinal));
+          *status = ncclCommDestroy(ended);
+        });
+      } catch (...) {  // no thread: it is aborted with the others
+        std::lock_guard const lock(mutex_);
+        channels_[i].communicator = ended;
+        throw;
+      }
+      in_time(destroyed);
       if (*status != ncclSuccess) fail(told("ncclCommDestroy", *status));
     }
   }

@@ -34,19 +34,24 @@ class SideThreads {
   /// Never destroyed: what is as old as the process may still begin one.
   static SideThreads& of_process() {
     static SideThreads* const threads = [] {
-      auto* const made = new SideThreads;
-      static_cast<void>(std::atexit([] { of_process().wait_at_exit(); }));
-      return made;
+      static_cast<void>(pthread_atfork([] { of_process().mutex_.lock(); },
+                                       [] { of_process().mutex_.unlock(); },
+                                       [] {
+                                         of_process().threads_.clear();
+                                         of_process().mutex_.unlock();
+                                       }));
+      return new SideThreads;
     }();
     return *threads;
   }
 
   /// Runs f, which throws nothing, on a thread of its own. What ended threads leave to the system
-  /// is given back at the next of these. @throws Error where the system gives none
+  /// is given back at the next of these. @throws Error where the system gives none; std::bad_alloc
   void begin(std::function<void()> f) {
     auto own = std::make_unique<std::function<void()>>(std::move(f));
     std::lock_guard const lock(mutex_);
-    forget_those_of_a_parent();
+    // Also while the process exits, behind a wait: it waits once more.
+    if (!waits_at_exit_) waits_at_exit_ = std::atexit([] { of_process().wait_at_exit(); }) == 0;
     threads_.remove_if([](pthread_t thread) { return pthread_tryjoin_np(thread, nullptr) == 0; });
     threads_.emplace_back();
     int const status = pthread_create(&threads_.back(), nullptr, run, own.get());
@@ -64,10 +69,6 @@ class SideThreads {
     (*own)();
     return nullptr;
   }
-  /// Under the lock.
-  void forget_those_of_a_parent() {
-    if (std::exchange(process_, getpid()) != getpid()) threads_.clear();
-  }
   /// What was printed is seen though the process may be ended while it waits. Not where another
   /// thread is writing.
   static void flush_output() noexcept {
@@ -83,8 +84,8 @@ class SideThreads {
       std::list<pthread_t> left;
       {
         std::lock_guard const lock(mutex_);
-        forget_those_of_a_parent();
         left.swap(threads_);
+        waits_at_exit_ = !left.empty();
       }
       if (left.empty()) return;
       if (!flushed) flush_output();
@@ -103,14 +104,14 @@ class SideThreads {
 
   std::mutex mutex_;
   std::list<pthread_t> threads_;  // not yet joined
-  pid_t process_ = getpid();      // whose they are
+  bool waits_at_exit_ = false;
 };
 
 /// Runs f(), which can be copied, throws nothing and owns all that it names, on a thread of its
 /// own.
 /// @param limit how long it is waited for
 /// @return whether it has ended
-/// @throws Error where the system gives no thread
+/// @throws Error where the system gives no thread; std::bad_alloc
 template <class F>
 bool run_aside(std::chrono::milliseconds limit, F f) {
   struct State {
