@@ -12,12 +12,12 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace zero::cuda::detail {
@@ -77,9 +77,8 @@ class SideThreads {
     funlockfile(stdout);
   }
   void wait_at_exit() noexcept {
-    timespec until{};
-    static_cast<void>(clock_gettime(CLOCK_MONOTONIC, &until));
-    until.tv_sec += seconds_at_exit;
+    using Clock = std::chrono::steady_clock;
+    auto const until = Clock::now() + std::chrono::seconds(seconds_at_exit);
     for (bool flushed = false;; flushed = true) {  // others may begin more meanwhile
       std::list<pthread_t> left;
       {
@@ -90,16 +89,21 @@ class SideThreads {
       if (left.empty()) return;
       if (!flushed) flush_output();
       for (pthread_t thread : left) {
-        // A thread that exits the process itself is not waited for.
-        if (pthread_clockjoin_np(thread, nullptr, CLOCK_MONOTONIC, &until) != ETIMEDOUT) continue;
-        static_assert(seconds_at_exit == 10);
-        static_cast<void>(dprintf(
-            STDERR_FILENO,
-            "zero: a call of CUDA or NCCL has not returned 10 s after the end of the program\n"));
-        flush_output();
-        std::_Exit(EXIT_FAILURE);
+        // Ended, or the one that exits the process itself.
+        while (pthread_tryjoin_np(thread, nullptr) == EBUSY) {
+          if (Clock::now() > until) give_up();
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
       }
     }
+  }
+  [[noreturn]] static void give_up() noexcept {
+    static_assert(seconds_at_exit == 10);
+    static_cast<void>(dprintf(
+        STDERR_FILENO,
+        "zero: a call of CUDA or NCCL has not returned 10 s after the end of the program\n"));
+    flush_output();
+    std::_Exit(EXIT_FAILURE);
   }
 
   std::mutex mutex_;
