@@ -26,6 +26,8 @@ class MemoryFiles final : public zero::Files {
   using Plan = std::function<int(Index number, std::string_view call)>;
 
   Plan plan{};
+  /// Called with the offset before a write, which others may overtake meanwhile.
+  std::function<void(Index offset)> before_write{};
   Index longest_write = 0;  ///< bytes that one write takes; 0: all
   Index longest_read = 0;   ///< bytes that one read gives; 0: all
 
@@ -68,6 +70,7 @@ class MemoryFiles final : public zero::Files {
   }
   Index write(int file, std::byte const* from, Index bytes, Index offset) override {
     Use const use(*this, file);
+    if (before_write) before_write(offset);
     return locked("write", [&]() -> Index {
       if (longest_write > 0) bytes = std::min(bytes, longest_write);
       std::vector<std::byte>& data = open_.at(file)->data;

@@ -15,7 +15,8 @@
 namespace zero::detail {
 
 /// Writes a new file from its beginning to its end. Bytes are put where room() says, whole blocks
-/// are written by threads of this object, and what fails there is thrown by the next call.
+/// are written by threads of this object, and what fails there is thrown by the next call: of
+/// several blocks that fail, the failure of the first one in the file.
 /// Memory: four blocks.
 class BlockWriter {
  public:
@@ -93,16 +94,20 @@ class BlockWriter {
     }
     changed_.notify_all();
     changed_.wait(lock, [&] { return failure_ || !on_its_way_[handed_ % num_blocks]; });
-    if (failure_) std::rethrow_exception(failure_);
+    if (!failure_) return;
+    lock.unlock();
+    end_threads();  // the block before may be failing still
+    std::rethrow_exception(failure_);
   }
   /// A thread's work: the next block that was handed over, until no more will come.
   void write_blocks(OpenFile& file) {
     std::unique_lock lock(mutex_);
+    std::size_t i = 0;
     try {
       while (true) {
         changed_.wait(lock, [&] { return ends_ || failure_ || taken_ < handed_; });
         if (failure_ || taken_ == handed_) return;
-        std::size_t const i = taken_++;
+        i = taken_++;
         lock.unlock();
         file.write(blocks_[i % num_blocks].span(), static_cast<Index>(i) * block_bytes_);
         lock.lock();
@@ -111,7 +116,10 @@ class BlockWriter {
       }
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
-      failure_ = std::current_exception();
+      if (!failure_ || i < failed_) {
+        failure_ = std::current_exception();
+        failed_ = i;
+      }
       changed_.notify_all();
     }
   }
@@ -138,6 +146,7 @@ class BlockWriter {
   std::array<bool, num_blocks> on_its_way_{};  // handed over and not written, by place
   bool ends_ = false;
   std::exception_ptr failure_;
+  std::size_t failed_ = 0;  // the block whose failure that is
   std::vector<std::thread> threads_;
 };
 
