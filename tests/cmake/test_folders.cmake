@@ -68,6 +68,17 @@ function(zero_precompile target)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
+# zero_test_main(): the library of that name, doctest's own code and main(); made by whichever programs of a lane come first.
+function(zero_test_main)
+  if(TARGET zero_test_main)
+    return()
+  endif()
+  add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
+  zero_test_options(zero_test_main)
+  set_target_properties(zero_test_main PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # it has doctest's own code, too
+  target_link_libraries(zero_test_main PUBLIC doctest::doctest)
+endfunction()
+
 function(zero_test_folder folder)
   set(sources "")
   set(libraries "")
@@ -121,10 +132,7 @@ endfunction()
 
 function(zero_test_folders)
   include(doctest) # doctest_discover_tests
-  add_library(zero_test_main OBJECT ${zero_tests_dir}/main.cpp)
-  zero_test_options(zero_test_main)
-  set_target_properties(zero_test_main PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # it has doctest's own code, too
-  target_link_libraries(zero_test_main PUBLIC doctest::doctest)
+  zero_test_main()
 
   file(GLOB tests CONFIGURE_DEPENDS RELATIVE ${zero_tests_dir} ${zero_tests_dir}/*/*_test.cpp)
   file(GLOB settings CONFIGURE_DEPENDS ${zero_tests_dir}/*/sources.cmake) # a new one configures again

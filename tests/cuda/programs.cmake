@@ -31,9 +31,9 @@ endif()
 include(doctest)
 
 # What needs CUDA's and NCCL's libraries, but no GPU.
-add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp ${zero_tests_dir}/main.cpp)
-zero_test_options(cuda_host_tests)
-target_link_libraries(cuda_host_tests PRIVATE zero::cuda doctest::doctest)
+zero_test_main()
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp)
+zero_test_options(cuda_host_tests LIBRARIES zero_test_main zero::cuda)
 add_library(zero_test_nvtx_listener MODULE ${cuda_dir}/nvtx_listener.cpp)
 target_link_libraries(zero_test_nvtx_listener PRIVATE zero::cuda)
 add_dependencies(cuda_host_tests zero_test_nvtx_listener)
@@ -47,11 +47,10 @@ doctest_discover_tests(cuda_host_tests
 if(ZERO_TESTS_LANE STREQUAL "cuda" AND TARGET zero-environment)
   include(environment/fakes.cmake)
   add_executable(environment_tests
-    ${zero_tests_dir}/environment/faults_test.cpp ${zero_tests_dir}/environment/program_test.cpp ${zero_tests_dir}/main.cpp)
-  zero_test_options(environment_tests)
+    ${zero_tests_dir}/environment/faults_test.cpp ${zero_tests_dir}/environment/program_test.cpp)
+  zero_test_options(environment_tests LIBRARIES zero_test_main)
   target_include_directories(environment_tests PRIVATE ${PROJECT_SOURCE_DIR}/examples/tools)
   target_compile_definitions(environment_tests PRIVATE ${zero_environment_definitions})
-  target_link_libraries(environment_tests PRIVATE doctest::doctest)
   doctest_discover_tests(environment_tests
     TEST_PREFIX environment/
     ADD_LABELS 0
