@@ -43,7 +43,7 @@ slowest_tests() {
 }
 
 lane() {
-  local preset=$1 build=build/$1 log=build/$1.log begun=$SECONDS configured built total bad
+  local preset=$1 build=build/$1 log=build/$1.log begun=$SECONDS configured built total bad skipped
   local arguments=(-DZERO_REQUIRE_ALL=ON)
   # In host-bare every header and every example shows that it includes what it uses.
   [ "$preset" = host-bare ] || arguments+=(-DZERO_TESTS_PRECOMPILED=ON)
@@ -87,12 +87,13 @@ lane() {
   if [ "$bad" -gt 0 ]; then
     grep -vE '^ *Start +[0-9]+:| Passed +[0-9.]+ sec$' "$log.tests" | head -n 400
   fi
-  passed=$((passed + total - bad))
+  skipped=$(grep -cE '[*]{3}Skipped +[0-9.]+ sec$' "$log.tests") # GPU tests without a GPU among them
+  passed=$((passed + total - bad - skipped))
   failed=$((failed + bad))
   echo "slowest objects and tests:"
   slowest_objects "$build" 5
   slowest_tests "$log.tests" 5
-  echo "$preset: $((total - bad)) of $total tests pass; configure $((configured - begun)) s," \
+  echo "$preset: $((total - bad - skipped)) of $total tests pass, $skipped are skipped; configure $((configured - begun)) s," \
     "build $((built - configured)) s, test $((SECONDS - built)) s"
 }
 
