@@ -179,6 +179,10 @@ void print_plan(Settings const& s) {
 }
 
 void print_outcome(Outcome const& o, Settings const& s) {
+  if (!o.first_loss) {
+    std::cout << "\nnothing was trained: the checkpoint is at step " << zero::grouped_text(o.steps)
+              << ", and this run ends there\n";
+  }
   if (o.stopped_by != 0) {
     std::cout << "\nstopped after step " << zero::grouped_text(o.steps) << " by "
               << (o.stopped_by == SIGINT ? "SIGINT" : "SIGTERM") << "\n\n";

@@ -110,6 +110,10 @@ TEST_CASE("resumed where it was stopped, a run trains nothing and says what was 
     CHECK(again.json("first_loss") == "null");
     CHECK(again.json("last_loss") == "null");
     CHECK(again.json("steps") == "4");
+    std::string const says =
+        "nothing was trained: the checkpoint is at step 4, and this run ends there";
+    CHECK(again.out.find(says) != again.out.npos);
+    CHECK(first.out.find("nothing was trained") == first.out.npos);
   }
 }
 
