@@ -192,6 +192,36 @@ void check_update(bool rounds) {
   }
 }
 
+TEST_CASE("an update finds the tensor of every element, however many and small they are") {
+  Decision decision;
+  decision.updates = 3;
+  decision.learning_rate = 1e-2f;
+  // About powers of two, where a search goes wrong if it does.
+  for (Index count : {1, 2, 31, 32, 33, 63, 64, 65, 1000, 1023, 1024, 1025, 2200}) {
+    std::vector<Segment> segments;
+    Index begin = 0;
+    for (Index t = 0; t < count; ++t) {
+      Index const size = t % 3 == 1 ? 128 : 64;
+      segments.push_back({begin, begin + size, t, 0, static_cast<float>(t % 7),
+                          0.25f + static_cast<float>(t % 11)});
+      begin += size + (t % 5 == 0 ? 64 : 0);  // padding
+    }
+    Index const n = begin + 64;
+    State<bf16, bf16> s{as<bf16>(spread_values(n, 1)), spread_values(n, 2),
+                        std::vector<float>(zero::at(2 * n), 0.5f), std::vector<bf16>(zero::at(n))};
+    auto const gpu = on_gpu(AdamW{}, s, segments, decision, true);
+    auto const host = on_host(AdamW{}, s, segments, decision, true);
+    CHECK_MESSAGE(same_bits(gpu.weights, host.weights), count);
+    CHECK_MESSAGE(same_bits(gpu.states, host.states), count);
+    Index wrong = 0;
+    for (Segment const& of : segments) {
+      for (auto i = zero::at(of.begin); i < zero::at(of.end); ++i)
+        wrong += static_cast<float>(gpu.rounded[i]) != stored<bf16>(gpu.weights[i]);
+    }
+    CHECK_MESSAGE(wrong == 0, count);
+  }
+}
+
 TEST_CASE("AdamW is within its bound of double, and has the host's bits") {
   check_update<float, float>(false);
   check_update<bf16, bf16>(true);
