@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -53,12 +54,14 @@ void check_sums() {
   auto stream = device.stream();
   zero::Host host;
   auto host_stream = host.stream();
-  // A row of a tile, a tile, a group, what is taken by tiles, and all totals once, each with one
-  // alignment less or more; the launch that is split is too much memory for the host's oracle.
+  // A row of a tile, a tile, a group, what is taken by warps, what by tiles, and all totals once,
+  // each with one alignment less or more; the launch that is split is too much memory for the
+  // host's oracle.
   for (Index n :
        {Index{0}, Index{64}, Index{1024 - 64}, Index{1024}, Index{16384 - 64}, Index{16384 + 64},
-        Index{100032}, Index{131072 - 64}, Index{131072}, Index{131072 + 64}, Index{33554432 - 64},
-        Index{33554432}, Index{33554432 + 64}, Index{33554432 + 131072 * 3 + 16384 + 192}}) {
+        Index{100032}, Index{131072 - 64}, Index{131072}, Index{131072 + 64}, Index{2097152 - 64},
+        Index{2097152}, Index{2097152 + 64}, Index{1000000}, Index{33554432 - 64}, Index{33554432},
+        Index{33554432 + 64}, Index{33554432 + 131072 * 3 + 16384 + 192}}) {
     std::vector<T> const x = as<T>(spread_values(n, 5));
     GuardedMemory<T> from(device, stream, x);
     GuardedMemory<double> record(device, stream, std::vector<double>{0.125, 0, 7, 0});
@@ -86,23 +89,26 @@ TEST_CASE("sums of squares: the largest mark of what is not finite is kept") {
   auto stream = device.stream();
   float const infinity = std::numeric_limits<float>::infinity();
   float const nan = std::numeric_limits<float>::quiet_NaN();
-  Index const n = 131072 * 2 + 192;
-  std::vector<float> const ones(zero::at(n), 1.0f);
-  GuardedMemory<float> good(device, stream, ones);
-  for (float bad : {infinity, -infinity, nan, std::numeric_limits<float>::max()}) {
-    for (Index where : {Index{0}, Index{4095}, Index{131072}, n - 1}) {
-      std::vector<float> x = ones;
-      x[zero::at(where)] = bad;
-      GuardedMemory<float> a(device, stream, x);
-      GuardedMemory<double> record(device, stream, std::vector<double>{0, 0, 0, 0});
-      add_squares(stream, good.read(), record.view(), Index{4});
-      add_squares(stream, a.read(), record.view(), Index{5});
-      add_squares(stream, a.read(), record.view(), Index{6});
-      add_squares(stream, a.read(), record.view(), Index{3});  // the largest stays
-      std::vector<double> const got = record.values();
-      bool const finite = std::isfinite(bad);
-      CHECK(std::isfinite(got[0]) == finite);
-      CHECK(got[1] == (finite ? 0.0 : 7.0));
+  float const all_bits = std::bit_cast<float>(0xffffffffu);  // of a NaN: no empty slot
+  // Taken by warps, and by tiles.
+  for (Index n : {Index{131072 * 2 + 192}, Index{2097152 + 192}}) {
+    std::vector<float> const ones(zero::at(n), 1.0f);
+    GuardedMemory<float> good(device, stream, ones);
+    for (float bad : {infinity, -infinity, nan, all_bits, std::numeric_limits<float>::max()}) {
+      for (Index where : {Index{0}, Index{4095}, Index{131072}, n - 1}) {
+        std::vector<float> x = ones;
+        x[zero::at(where)] = bad;
+        GuardedMemory<float> a(device, stream, x);
+        GuardedMemory<double> record(device, stream, std::vector<double>{0, 0, 0, 0});
+        add_squares(stream, good.read(), record.view(), Index{4});
+        add_squares(stream, a.read(), record.view(), Index{5});
+        add_squares(stream, a.read(), record.view(), Index{6});
+        add_squares(stream, a.read(), record.view(), Index{3});  // the largest stays
+        std::vector<double> const got = record.values();
+        bool const finite = std::isfinite(bad);
+        CHECK(std::isfinite(got[0]) == finite);
+        CHECK(got[1] == (finite ? 0.0 : 7.0));
+      }
     }
   }
 }
