@@ -239,8 +239,10 @@ inline std::vector<Flag> const& all_flags() {
                                 {"try", zero::MemoryLock::attempt},
                                 {"yes", zero::MemoryLock::required}},
                                [](S& s, zero::MemoryLock v) { s.offload.pin_memory = v; }),
-      whole<Index>("--tile", "elements of offloaded state that are updated at once", 1,
-                   Index{1} << 40, [](S& s, Index v) { s.offload.tile_elements = v; }),
+      whole<Index>("--tile",
+                   "elements of offloaded state that are updated at once (2^24, or more where "
+                   "host memory keeps much)",
+                   1, Index{1} << 40, [](S& s, Index v) { s.offload.tile_elements = v; }),
       choice<FilesBy>("--files-by",
                       "what reads and writes state on NVMe; either: io_uring where it can",
                       {{"either", FilesBy::either},

@@ -139,6 +139,51 @@ TEST_CASE("a ratio below 1 is told with the share that whole units make, and is 
   }
 }
 
+TEST_CASE("tiles that nobody has sized grow with what a rank keeps in host memory, not in files") {
+  // 48 blocks of 2^25 elements behind one of 2^26: 50 x 2^25 in all, and 50 x 2^20 is a
+  // thirty-second of them.
+  zero::Units units;
+  for (int u = 0; u < 49; ++u) {
+    std::string const name = "u" + std::to_string(u);
+    units.push_back({name, {{name + ".w", {Index{1} << (u == 0 ? 26 : 25)}}}});
+  }
+  auto const tiles = [&]<class O>(O, Index asked, int world = 1, double ratio = 1) {
+    using P = zero::Policies<zero::Sharded<3, zero::Offload<O>>, zero::Bf16Mixed>;
+    zero::Options options;
+    options.offload.tile_elements = asked;
+    options.offload.ratio = ratio;
+    zero::Layout const layout(units, world);
+    zero::Shares const shares(layout, zero::Facts::of<P>(zero::AdamW::num_states), options);
+    std::vector<Index> sizes;
+    for (zero::Tile const& tile : zero::TierPlan(layout, shares).tiles)
+      sizes.push_back(tile.elements);
+    return sizes;
+  };
+  auto const all = tiles(zero::OnHost{}, 0);
+  CHECK(all.size() == 48 + 2);
+  CHECK(all[0] == Index{50} << 20);
+  CHECK(all[1] == Index{14} << 20);
+  CHECK(all[2] == Index{1} << 25);
+  // Half of it a rank: of 2^25, 25 x 2^20 and what is left.
+  auto const half = tiles(zero::OnHost{}, 0, 2);
+  CHECK(half.size() == 48 + 2);
+  CHECK(half[0] == Index{25} << 20);
+  CHECK(half[2] == Index{1} << 24);
+  // A quarter: 25 x 2^19 would be less than 2^24.
+  CHECK(tiles(zero::OnHost{}, 0, 4).size() == 49);
+  CHECK(tiles(zero::OnHost{}, 0, 4)[0] == Index{1} << 24);
+  // Of half the units: the same as a rank of two has, but for whole blocks of 2^25.
+  auto const below = tiles(zero::OnHost{}, 0, 1, 0.5);
+  CHECK(*std::max_element(below.begin(), below.end()) == Index{25} << 20);
+  CHECK(tiles(zero::OnNvme{}, 0).size() == 48 * 2 + 4);
+  CHECK(tiles(zero::OnHost{}, Index{1} << 24).size() == 48 * 2 + 4);
+  CHECK(tiles(zero::OnHost{}, Index{1} << 40).size() == 49);
+  CHECK_THROWS_WITH_AS(
+      tiles(zero::OnHost{}, -1),
+      "Options::offload.tile_elements: found -1; expected a number of elements, or 0",
+      zero::InvalidArgument);
+}
+
 TEST_CASE("a limit of host memory is held against the plan, whose buffers are named") {
   Setup setup{.place = {3, Tier::host, Tier::host}};
   Index const needed = train_mixed(setup).ranks[0].host.planned;

@@ -24,9 +24,9 @@ class Transfers;  // tier/transfers.hpp
 /// Run-time options of the tiers OnHost and OnNvme. What hash() adds is the same on every rank and
 /// compared before step 1; folder, locks, limits and requests are each rank's own.
 struct OffloadOptions {
-  std::string nvme_path{};                   ///< OnNvme: a folder of this machine, which exists
-  Index tile_elements = Index{1} << 24;      ///< that are fetched, updated and written back at once
-  double ratio = 1;                          ///< share of optimizer state that is offloaded
+  std::string nvme_path{};  ///< OnNvme: a folder of this machine, which exists
+  Index tile_elements = 0;  ///< that are updated at once; 0: as TierPlan::tile_elements says
+  double ratio = 1;         ///< share of optimizer state that is offloaded
   MemoryLock pin_memory = MemoryLock::none;  ///< of all host memory of the tiers
   int buffer_count = 4;                      ///< OnNvme: tiles in host memory at once, at least 3
   Index max_in_cpu_elements = 0;  ///< OnNvme: parameters a rank that host memory keeps nevertheless

@@ -35,8 +35,8 @@ inline std::vector<bool> units_below(std::vector<Index> const& elements, double 
 /// @throws InvalidArgument naming the option, what was found and what was expected
 inline void validate(OffloadOptions const& o) {
   std::string const name = "Options::offload.";
-  require_argument(o.tile_elements >= 1, name + "tile_elements", o.tile_elements,
-                   "at least 1 element");
+  require_argument(o.tile_elements >= 0, name + "tile_elements", o.tile_elements,
+                   "a number of elements, or 0");
   require_argument(o.ratio >= 0 && o.ratio <= 1, name + "ratio", o.ratio, "0 to 1");
   require_argument(o.buffer_count >= 3, name + "buffer_count", Index{o.buffer_count},
                    "at least 3 tiles: one that is read, one that is updated, one that is written");
@@ -96,7 +96,7 @@ struct TierPlan {
     bool const splits = f.has_master && f.master_bytes < Index{sizeof(float)};
     Index const element_bytes =
         weight_bytes + f.num_states * f.state_bytes + (splits ? f.parameter_bytes : 0);
-    Index const tile = round_up(options.tile_elements, alignment_elements);
+    Index const tile = tile_elements(layout, shares);
     Index largest = 0;  // tile
     Index segments = 0;
     bool goes_up = false;  // parameters that lie on the device
@@ -152,6 +152,21 @@ struct TierPlan {
       tables.add(tier == Tier::nvme ? Index{sizeof(std::int32_t)} : 0);
   }
 
+  /// Most elements of a tile, a multiple of 64: OffloadOptions::tile_elements. 0: 2^24 or, in host
+  /// memory, a thirty-second of what the rank keeps there, if that is more. A GPU takes about a
+  /// thousand pieces of work of a stream ahead: with many tiles, what enqueues the next step's
+  /// forward pass waits until most of them are updated. (A tile is never more than a unit.)
+  template <class Shares>
+  static Index tile_elements(Layout const& layout, Shares const& shares) {
+    Index tile = shares.offload().tile_elements;
+    if (tile == 0) {
+      Index kept = 0;
+      for (int u = 0; u < layout.size(); ++u) kept += shares.offloads(u) ? shares.owned(u) : 0;
+      tile = Index{1} << 24;
+      if (shares.facts().optimizer_tier == Tier::host) tile = std::max(tile, kept / 32);
+    }
+    return round_up(tile, alignment_elements);
+  }
   /// All buffers of host memory, in the order in which they are shown.
   std::array<PlannedBuffer const*, 5> buffers() const {
     return {&parameters.memory, &gradients, &state.memory, &staging, &tables};
