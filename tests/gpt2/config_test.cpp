@@ -95,6 +95,34 @@ TEST_CASE("bare fragments are refused, and s04 trains with both kinds of state i
   CHECK(offload.json("host_bytes") != "0");
 }
 
+TEST_CASE("a configuration that offloads to files trains to the bits of one that does not") {
+  Folder const folder;
+  auto const configuration = [&](std::string const& offload) {
+    return R"({"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": true},
+      "optimizer": {"type": "AdamW", "params": {"lr": 0.01}},
+      "aio": {"block_size": 4096, "queue_depth": 2, "intra_op_parallelism": 2},
+      "zero_optimization": {"stage": 3, "sub_group_size": 3000)" +
+           offload + "}}";
+  };
+  std::string const files =
+      R"("device": "nvme", "pin_memory": false, "nvme_path": ")" + folder.path.string() + "\"";
+  folder.write("device.json", configuration(""));
+  folder.write("files.json",
+               configuration(R"(, "offload_optimizer": {)" + files +
+                             R"(, "buffer_count": 3, "ratio": 0.5, "pipeline_read": true},
+                             "offload_param": {)" +
+                             files + R"(, "buffer_size": 10, "max_in_cpu": 0})"));
+  std::string const flags = " --steps 4 --seed 3 --ranks 2";
+  Result const device = run_inside(folder, "--config device.json" + flags);
+  REQUIRE_MESSAGE(device.code == 0, device.err);
+  Result const below = run_inside(folder, "--config files.json" + flags);
+  REQUIRE_MESSAGE(below.code == 0, below.err);
+  CHECK(below.json("parameters_hash") == device.json("parameters_hash"));
+  CHECK(device.json("nvme_bytes") == "0");
+  CHECK(below.json("nvme_bytes") != "0");
+  CHECK(std::stoll(below.json("planned_bytes")) < std::stoll(device.json("planned_bytes")));
+}
+
 TEST_CASE("a configuration gives the bits of the flags that say the same") {
   Folder const folder;
   folder.write(

@@ -72,12 +72,8 @@ struct OffloadChoice {
   std::string nvme_path{};                    ///< folder of the tier nvme
   bool pin_memory = true;                     ///< lock host memory
   Index buffer_count = 4;                     ///< tiles
-  Index buffer_size_elements = 100'000'000;   ///< of parameters
   Index max_in_cpu_elements = 1'000'000'000;  ///< of parameters
   double ratio = 1;                           ///< share of optimizer state that is offloaded
-  bool pipeline_read = false;                 ///< reads run ahead
-  bool pipeline_write = false;                ///< writes run behind
-  bool fast_init = false;                     ///< first values by the first step
 };
 
 /// Requests to NVMe.
@@ -85,8 +81,6 @@ struct AioChoice {
   Index block_size_bytes = 1 << 20;  ///< of a request
   Index queue_depth = 8;             ///< requests under way
   Index threads = 1;                 ///< that share a transfer
-  bool single_submit = false;        ///< requests one by one
-  bool overlap_events = true;        ///< while others run
 };
 
 /// The loss scale of fp16.

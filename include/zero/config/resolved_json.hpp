@@ -18,13 +18,9 @@ inline OffloadChoice offload_of(ConfigValues const& v, std::string const& sectio
   o.pin_memory = v.flag(section + ".pin_memory");
   o.buffer_count = v.whole(section + ".buffer_count");
   if (section.ends_with("param")) {
-    o.buffer_size_elements = v.whole(section + ".buffer_size");
     o.max_in_cpu_elements = v.whole(section + ".max_in_cpu");
   } else {
     o.ratio = v.number(section + ".ratio");
-    o.pipeline_read = v.flag(section + ".pipeline_read");
-    o.pipeline_write = v.flag(section + ".pipeline_write");
-    o.fast_init = v.flag(section + ".fast_init");
   }
   return o;
 }
@@ -83,8 +79,7 @@ inline ResolvedConfig resolved_of(ConfigValues const& v, Index world) {
   c.offload_optimizer = offload_of(v, zero + "offload_optimizer");
   c.offload_param = offload_of(v, zero + "offload_param");
   c.aio = {v.whole("aio.block_size"), v.whole("aio.queue_depth"),
-           v.whole("aio.intra_op_parallelism"), v.flag("aio.single_submit"),
-           v.flag("aio.overlap_events")};
+           v.whole("aio.intra_op_parallelism")};
   c.overlap_comm = v.is_null(zero + "overlap_comm") || v.flag(zero + "overlap_comm");
   c.reduce_bucket_size = v.whole(zero + "reduce_bucket_size");
   c.allgather_bucket_size = v.whole(zero + "allgather_bucket_size");

@@ -133,8 +133,9 @@ inline constexpr auto reporting = std::to_array<Key>({
     whole("aio.intra_op_parallelism", "1").at_least(1).drives("threads that share a transfer"),
     whole("aio.thread_count", "1")
         .harmless("DeepSpeed's documentation names it, its code reads intra_op_parallelism"),
-    boolean("aio.single_submit", "false").drives("requests are handed over one by one"),
-    boolean("aio.overlap_events", "true").drives("requests are handed over while others run"),
+    boolean("aio.single_submit", "false").harmless("requests are handed over as they come"),
+    boolean("aio.overlap_events", "true")
+        .harmless("requests are always handed over while others run"),
     boolean("aio.use_gds", "false").refused("transfers pass through host memory"),
     section("checkpoint").drives("checkpoints"),
     choice("checkpoint.tag_validation", "\"Warn\"",

@@ -59,11 +59,11 @@ inline constexpr auto sharding = std::to_array<Key>({
     boolean("zero_optimization.offload_optimizer.pin_memory", "true")
         .drives("whether the tier locks its host memory"),
     boolean("zero_optimization.offload_optimizer.pipeline_read", "false")
-        .drives("the tier's reads run ahead"),
+        .harmless("the tier's reads always run ahead"),
     boolean("zero_optimization.offload_optimizer.pipeline_write", "false")
-        .drives("the tier's writes run behind"),
+        .harmless("the tier's writes always run behind"),
     boolean("zero_optimization.offload_optimizer.fast_init", "false")
-        .drives("the tier's first values are written by the first step"),
+        .harmless("the tier's first values are written a tile at a time, as the trainer is made"),
     number("zero_optimization.offload_optimizer.ratio", "1.0")
         .at_least(0)
         .at_most(1)
@@ -80,11 +80,11 @@ inline constexpr auto sharding = std::to_array<Key>({
     text("zero_optimization.offload_param.nvme_path", "null").drives("the folder of the tier nvme"),
     whole("zero_optimization.offload_param.buffer_count", "5")
         .at_least(1)
-        .drives("the tier's tiles"),
+        .drives("the tier's tiles; the larger one of the two sections, at least 3"),
     whole("zero_optimization.offload_param.buffer_size", "100000000")
         .at_least(1)
         .counts("elements")
-        .drives("the tier's tile; never below the largest unit"),
+        .harmless("a buffer always holds the largest tile, so that none is too small"),
     whole("zero_optimization.offload_param.max_in_cpu", "1000000000")
         .at_least(0)
         .counts("elements")
