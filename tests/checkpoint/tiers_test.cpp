@@ -48,13 +48,14 @@ struct Model {
 
 /// Two ranks, each of which does `work` with a trainer. @return what it returned on rank 0
 template <class Sharding, class Precision, class Work>
-std::uint64_t on_ranks(std::string const& folder, Work work) {
+std::uint64_t on_ranks(std::string const& folder, Work work, double ratio = 1) {
   std::uint64_t result = 0;
   zero::launch<zero::Threads>(2, [&](auto communicator) {
     zero::Options options;
     options.clip = 1;
     options.offload.nvme_path = folder;
     options.offload.tile_elements = 1024;
+    options.offload.ratio = ratio;
     zero::Trainer trainer(Model{}, communicator, zero::AdamW{.lr = 1e-2f, .weight_decay = 0.1f},
                           options, Sharding{}, Precision{});
     std::uint64_t const mine = work(trainer);
@@ -96,6 +97,29 @@ void there_and_back() {
       return zero::parameters_hash(trainer);
     });
     CHECK(ended == went_on);
+    // As well where a part of the state stays on the device.
+    if constexpr (Sharding::shards_parameters && Sharding::optimizer_tier != zero::Tier::device) {
+      std::uint64_t const parts = on_ranks<Sharding, Precision>(
+          folder.path(),
+          [&](auto& trainer) {
+            double const share = trainer.plan().tiers.share;
+            CHECK((share > 0 && share < 1));
+            zero::load(trainer, "device", {.files = &files});
+            steps(trainer, 3, 4);
+            zero::save(trainer, dir + "-part", {.files = &files});
+            zero::load(trainer, dir, {.files = &files});  // of all of it below
+            steps(trainer, 4, 5);
+            return zero::parameters_hash(trainer);
+          },
+          0.5);
+      CHECK(parts == went_on);
+      std::uint64_t const whole = on_ranks<Sharding, Precision>(folder.path(), [&](auto& trainer) {
+        zero::load(trainer, dir + "-part", {.files = &files});
+        steps(trainer, 4, 5);
+        return zero::parameters_hash(trainer);
+      });
+      CHECK(whole == went_on);
+    }
     std::uint64_t const back = on_ranks<Device, Precision>(folder.path(), [&](auto& trainer) {
       zero::load(trainer, dir, {.files = &files});
       steps(trainer, 4, 5);
@@ -150,8 +174,8 @@ void there_and_back() {
 
 TEST_CASE("a checkpoint of the device goes on at every tier, and one of a tier on the device") {
   using zero::Offload, zero::OnDevice, zero::OnHost, zero::OnNvme, zero::Sharded;
-  there_and_back<zero::Bf16Mixed, Sharded<1, Offload<OnHost>>,
-                 Sharded<3, Offload<OnHost, OnNvme>>>();
+  there_and_back<zero::Bf16Mixed, Sharded<1, Offload<OnHost>>, Sharded<3, Offload<OnHost, OnNvme>>,
+                 Sharded<3, Offload<OnNvme, OnNvme>>, Sharded<3, Offload<OnHost, OnHost>>>();
   there_and_back<zero::Bf16Split, Sharded<2, Offload<OnNvme>>>();
   there_and_back<zero::Fp32, Sharded<3, Offload<OnNvme, OnHost>>,
                  Sharded<3, Offload<OnDevice, OnHost>>>();
