@@ -20,6 +20,9 @@ using zero::Index;
 using zero::View;
 using zero::cuda::Device;
 
+template <class T>
+__global__ void empty_kernel(T) {}
+
 struct Timer {
   cudaStream_t stream;
   cudaEvent_t begin{};
@@ -29,26 +32,33 @@ struct Timer {
     zero::cuda::check(cudaEventCreate(&begin), "cudaEventCreate");
     zero::cuda::check(cudaEventCreate(&end), "cudaEventCreate");
   }
-  /// Median microseconds of one call, as events see it.
-  double operator()(std::function<void()> const& work, int repeats) const {
-    std::vector<float> times;
+  /// Medians of microseconds of one call, as events see it.
+  struct Times {
+    double work;
+    double empty;  ///< of a kernel that does nothing, in turn with the work
+  };
+  Times operator()(std::function<void()> const& work, int repeats) const {
+    std::vector<float> times[2];
     for (int i = 0; i < repeats + 3; ++i) {
-      zero::cuda::check(cudaEventRecord(begin, stream), "cudaEventRecord");
-      work();
-      zero::cuda::check(cudaEventRecord(end, stream), "cudaEventRecord");
-      zero::cuda::check(cudaEventSynchronize(end), "cudaEventSynchronize");
-      float ms = 0;
-      zero::cuda::check(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-      if (i >= 3) times.push_back(ms * 1000);
+      float const both[] = {once(work), once([&] { empty_kernel<<<1, 1, 0, stream>>>(0); })};
+      for (int k = 0; i >= 3 && k < 2; ++k) times[k].push_back(both[k]);
     }
-    std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2),
-                     times.end());
-    return times[times.size() / 2];
+    for (auto& t : times)
+      std::nth_element(t.begin(), t.begin() + static_cast<long>(t.size() / 2), t.end());
+    return {times[0][times[0].size() / 2], times[1][times[1].size() / 2]};
+  }
+
+ private:
+  float once(std::function<void()> const& work) const {
+    zero::cuda::check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    work();
+    zero::cuda::check(cudaEventRecord(end, stream), "cudaEventRecord");
+    zero::cuda::check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float ms = 0;
+    zero::cuda::check(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+    return ms * 1000;
   }
 };
-
-template <class T>
-__global__ void empty_kernel(T) {}
 
 class Bench {
  public:
@@ -86,12 +96,11 @@ class Bench {
   }
 
   void run() {
-    int const repeats = n_ > 500'000'000 ? 15 : 40;
+    int const repeats = n_ > 500'000'000 ? 15 : n_ > 1'000'000 ? 40 : 400;
     double const copied = static_cast<double>(n_) * 8;
     View<float, Device> const half = s_.sub(0, n_);
-    double const copy_us =
+    auto const [copy_us, empty_us] =
         timer_([&] { copy(stream_, half, View<float const, Device>(w_)); }, repeats);
-    double const empty_us = timer_([&] { empty_kernel<<<1, 1, 0, stream_.native()>>>(0); }, 100);
     ceiling_ = copied / copy_us / 1e3;
     std::printf("%11lld elements: device copy %.1f us, %.0f GB/s; an empty kernel %.2f us\n",
                 static_cast<long long>(n_), copy_us, ceiling_, empty_us);
@@ -102,32 +111,26 @@ class Bench {
                update(stream_, zero::Update<zero::AdamW, bf16, bf16, Device>{adamw, g_, w_, s_, p_,
                                                                              segments_, decision_});
              },
-             repeats),
-         empty_us);
+             repeats));
     line("norm of bf16", 2,
          timer_([&] { add_squares(stream_, View<bf16 const, Device>(g_), record_, Index{0}); },
-                repeats),
-         empty_us);
+                repeats));
     line("norm of float", 4,
          timer_([&] { add_squares(stream_, View<float const, Device>(w_), record_, Index{0}); },
-                repeats),
-         empty_us);
+                repeats));
     line("cast float to bf16", 6,
-         timer_([&] { assign(stream_, p_, View<float const, Device>(w_)); }, repeats), empty_us);
+         timer_([&] { assign(stream_, p_, View<float const, Device>(w_)); }, repeats));
     line("accumulate bf16 into float", 10,
-         timer_([&] { add(stream_, half, View<bf16 const, Device>(g_)); }, repeats), empty_us);
+         timer_([&] { add(stream_, half, View<bf16 const, Device>(g_)); }, repeats));
     line(
         "flatten 12 float tensors to bf16", 6,
         timer_([&] { flatten(stream_, p_, zero::OwnBuffers<float const, Device>{pieces_}, false); },
-               repeats),
-        empty_us);
+               repeats));
     line("flatten, added", 8,
          timer_([&] { flatten(stream_, p_, zero::OwnBuffers<float const, Device>{pieces_}, true); },
-                repeats),
-         empty_us);
+                repeats));
     line("initialise normal float", 4,
-         timer_([&] { initialise(stream_, w_, zero::Initial::normal(0.02), 1, 1, Index{0}); }, 3),
-         empty_us);
+         timer_([&] { initialise(stream_, w_, zero::Initial::normal(0.02), 1, 1, Index{0}); }, 3));
   }
 
  private:
@@ -136,10 +139,11 @@ class Bench {
     buffers_.push_back(device_.allocate(n * Index{sizeof(T)}, "bench"));
     return {reinterpret_cast<T*>(buffers_.back().address()), n};
   }
-  void line(char const* what, int bytes, double us, double empty_us) const {
+  void line(char const* what, int bytes, Timer::Times times) const {
+    double const us = times.work;
     double const rate = static_cast<double>(n_) * bytes / us / 1e3;
     std::printf("  %-34s %10.2f us, %2d B an element, %5.0f GB/s, %.3f of the copy, %.2f x empty\n",
-                what, us, bytes, rate, rate / ceiling_, us / empty_us);
+                what, us, bytes, rate, rate / ceiling_, us / times.empty);
   }
 
   Index n_;

@@ -14,14 +14,13 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace bench {
 
 using zero::Index;
-constexpr int num_units = 48;
-constexpr Index unit_elements = Index{256} * 1024;
-int steps = 60;  ///< of a measurement; the first sixth, at least one, does not count
-
-/// Visits every unit and computes nothing.
+inline constexpr int num_units = 48;
+inline constexpr Index unit_elements = Index{256} * 1024;
+/// Visits every unit and computes nothing. (In a namespace without a name nvcc takes it for
+/// unused.)
 struct Idle {
   using Batch = int;
 
@@ -35,13 +34,20 @@ struct Idle {
     return all;
   }
   template <class Pass>
-  [[maybe_unused]] void operator()(Pass& pass, Batch const&) {
+  void operator()(Pass& pass, Batch const&) {
     for (int u = 0; u < num_units; ++u) auto const w = pass.forward(u);
     if constexpr (Pass::trains) {
       for (int u = num_units; u-- > 0;) auto const lease = pass.backward(u);
     }
   }
 };
+
+}  // namespace bench
+
+namespace {
+
+using bench::Idle, bench::Index, bench::num_units, bench::unit_elements;
+int steps = 60;  ///< of a measurement; the first sixth, at least one, does not count
 
 template <int Stage, class C>
 void measure(C communicator, bool replay, Index bucket = 0) {

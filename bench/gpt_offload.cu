@@ -64,18 +64,29 @@ Ceilings bus_ms(Run const& run) {
   return {.bus = ms[2], .up = ms[1]};
 }
 
-/// AdamW over all parameters as the tier OnHost makes it, tile by tile: weights and two states a
-/// tile in one block, gradients in bf16 come in, parameters in bf16 go out. @return milliseconds
-double update_ms(Run const& run, int threads) {
+/// AdamW over all parameters by the tiles of a trainer with OnHost: weights and two states a tile
+/// in one block, gradients in bf16 come in, parameters in bf16 go out.
+/// @param tile OffloadOptions::tile_elements @return milliseconds
+double update_ms(Run const& run, int threads, Index tile) {
   using D = zero::Host;
   using zero::View;
-  Index const n = zero::round_up(run.parameters(), 64);
-  Index const tile = zero::OffloadOptions{}.tile_elements;
+  using P = zero::Policies<zero::Sharded<3, zero::Offload<zero::OnHost>>, zero::Bf16Mixed>;
+  zero::Options options;
+  options.offload.tile_elements = tile;
+  zero::Layout const layout(gpt2::units_of(run.size), 1);
+  zero::Shares const shares(layout, zero::Facts::of<P>(zero::AdamW::num_states), options);
+  zero::TierPlan const plan(layout, shares);
+  Index n = 0;
+  Index largest = 0;
+  for (zero::Tile const& t : plan.tiles) {
+    n += t.elements;
+    largest = std::max(largest, t.elements);
+  }
   D device(threads);
   auto stream = device.stream();
   auto const state = device.allocate(12 * n, "state");
   auto const gradients = device.allocate(2 * n, "gradients");
-  auto const staging = device.allocate(2 * 3 * tile, "parameters");
+  auto const staging = device.allocate(2 * 3 * largest, "parameters");
   auto* const numbers = reinterpret_cast<float*>(state.address());
   auto* const sums = reinterpret_cast<bf16*>(gradients.address());
   auto* const rounded = reinterpret_cast<bf16*>(staging.address());
@@ -87,17 +98,20 @@ double update_ms(Run const& run, int threads) {
   decision.learning_rate = 1e-4f;
   double const ms = median_ms(run, [&](int) {
     ++decision.updates;
-    for (Index begin = 0; begin < n; begin += tile) {
-      Index const count = std::min(tile, n - begin);
+    Index begin = 0;
+    int turn = 0;
+    for (zero::Tile const& t : plan.tiles) {
+      Index const count = t.elements;
       float* const weights = numbers + 3 * begin;
       zero::Segment const segment{0, count, 0, 0, 1, 1};
       zero::update(stream,
                    zero::Update<zero::AdamW, bf16, bf16, D>{
                        zero::AdamW{.lr = 1e-4f}, View<bf16 const, D>(sums + begin, count),
                        View<float, D>(weights, count), View<float, D>(weights + count, 2 * count),
-                       View<bf16, D>(rounded + begin / tile % 3 * tile, count),
+                       View<bf16, D>(rounded + turn++ % 3 * largest, count),
                        View<zero::Segment const, D>(&segment, 1),
                        View<zero::Decision const, D>(&decision, 1)});
+      begin += count;
     }
   });
   std::printf("host update: %d threads, %.1f ms, %.0f GB/s at 28 bytes a parameter\n", threads, ms,
@@ -168,11 +182,12 @@ void trace(Trainer& trainer, std::vector<gpt2::TokenBatch> const& batches) {
 /// @param traces prints a timeline as well
 template <class Checking, class OptimizerTier, class... ParameterTier>
 void measure(Run const& run, char const* way, Ceilings const& floor, int threads,
-             std::string const& folder, bool traces) {
+             std::string const& folder, bool traces, Index tile) {
   using Sharding = zero::Sharded<3, zero::Offload<OptimizerTier, ParameterTier...>>;
   auto const rank = [&](auto communicator) {
     zero::Options options{.clip = Checking::checks ? 1.0f : 0.0f};
     options.offload.nvme_path = folder;
+    options.offload.tile_elements = tile;
     auto& device = communicator.device();
     zero::Trainer trainer{Model(device, run.size, {.batch = run.batch, .recompute = run.recompute}),
                           communicator,
@@ -187,12 +202,24 @@ void measure(Run const& run, char const* way, Ceilings const& floor, int threads
       trainer.step(batches[at(step % 4)]);
       trainer.synchronize();
     });
-    // As training goes: the next forward pass begins while tiles are still updated.
-    auto const start = std::chrono::steady_clock::now();
-    for (int step = 0; step < run.steps; ++step) trainer.step(batches[at(step % 4)]);
+    // As training goes: the next forward pass begins while tiles are still updated. From the end of
+    // a step's passes to that of a later one's, so that what the last step leaves behind is no
+    // part.
+    cudaEvent_t ends[2]{};
+    for (cudaEvent_t& end : ends) zero::cuda::check(cudaEventCreate(&end), "cudaEventCreate");
+    for (int step = 0; step <= run.steps; ++step) {
+      trainer.step(batches[at(step % 4)]);
+      if (step == 0 || step == run.steps) {
+        zero::cuda::check(
+            cudaEventRecord(ends[step == 0 ? 0 : 1], trainer.context().compute.native()),
+            "cudaEventRecord");
+      }
+    }
     trainer.synchronize();
-    std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
-    double const ms = took.count() / run.steps;
+    float took = 0;
+    zero::cuda::check(cudaEventElapsedTime(&took, ends[0], ends[1]), "cudaEventElapsedTime");
+    for (cudaEvent_t end : ends) zero::cuda::check(cudaEventDestroy(end), "cudaEventDestroy");
+    double const ms = static_cast<double>(took) / run.steps;
     report(run, way, ms, 1, static_cast<double>(device.ledger().peak_bytes()), trainer.mean_loss());
     auto& tiers = trainer.context().tiers;
     // Gradients go down once; parameters below go up for every gather, which reads their files.
@@ -225,11 +252,13 @@ void measure(Run const& run, char const* way, Ceilings const& floor, int threads
 
 int usage() {
   std::puts(
-      "bench_gpt_offload [SIZE [BATCH [WAYS [STEPS [WARM_UPS [FOLDER [THREADS]]]]]]]\n"
+      "bench_gpt_offload [SIZE [BATCH [WAYS [STEPS [WARM_UPS [FOLDER [THREADS [TILE]]]]]]]]\n"
       "  SIZE 124m|350m|774m|1.5b (1.5b), BATCH sequences of 1024 tokens (8), WAYS of\n"
       "  host-optimizer, unchecked, host, nvme, with commas (the first three): optimizer state in\n"
       "  host memory; the same without looking at gradients; parameters there as well; both in\n"
-      "  files in FOLDER. STEPS (8), WARM_UPS (2), THREADS that update (all cores but one).");
+      "  files in FOLDER. STEPS (8), WARM_UPS (2), THREADS that update (all cores but one), TILE "
+      "in\n"
+      "  units of 2^20 elements (0: as large as a trainer makes it).");
   return 0;
 }
 
@@ -263,6 +292,7 @@ int main(int argc, char** argv) {
     int const cores = static_cast<int>(std::thread::hardware_concurrency());
     int const threads = std::stoi(argument(7, std::to_string(std::max(cores - 1, 1))));
     std::string const folder = argument(6, "");
+    Index const tile = std::stoll(argument(8, "0")) << 20;
     std::string const ways = "," + argument(3, "host-optimizer,unchecked,host") + ",";
     auto const asked = [&](char const* way) {
       return ways.find("," + std::string(way) + ",") != std::string::npos;
@@ -271,22 +301,24 @@ int main(int argc, char** argv) {
     double const compute = model_alone(run);
     Ceilings floor = bus_ms(run);
     floor.compute = compute;
-    floor.update = update_ms(run, threads);
+    floor.update = update_ms(run, threads, tile);
     using zero::CheckedGradients, zero::OnHost, zero::OnNvme;
     if (asked("host-optimizer"))
-      measure<CheckedGradients, OnHost>(run, "optimizer on host", floor, threads, folder, true);
+      measure<CheckedGradients, OnHost>(run, "optimizer on host", floor, threads, folder, true,
+                                        tile);
     if (asked("unchecked")) {
       measure<zero::UncheckedGradients, OnHost>(run, "the same, unchecked", floor, threads, folder,
-                                                true);
+                                                true, tile);
     }
     if (asked("host"))
-      measure<CheckedGradients, OnHost, OnHost>(run, "all on host", floor, threads, folder, true);
+      measure<CheckedGradients, OnHost, OnHost>(run, "all on host", floor, threads, folder, true,
+                                                tile);
     if (asked("nvme")) {
       if (folder.empty()) {
         std::puts("skipped: the way nvme wants a FOLDER on a disk");
       } else {
         measure<CheckedGradients, OnNvme, OnNvme>(run, "all in files", floor, threads, folder,
-                                                  false);
+                                                  false, tile);
       }
     }
   } catch (std::exception const& e) {

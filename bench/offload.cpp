@@ -121,7 +121,7 @@ struct Units {
   zero::Units units() const {
     zero::Units all;
     for (int u = 0; u < count; ++u) {
-      std::string const name = "u" + std::to_string(u);
+      std::string const name = std::string("u") + std::to_string(u);  // g++ 12 warns of "u" + ...
       all.push_back({name, {{.name = name + ".w", .shape = {elements}}}});
     }
     return all;
