@@ -261,6 +261,13 @@ int run(std::span<char const* const> arguments) {
   zero::StopSignal const stop;
   Outcome const outcome = train_at_stage(settings, corpus, metrics ? &*metrics : nullptr, stop);
   if (!speaks) return 0;
+  if (settings.offload.pin_memory == zero::MemoryLock::attempt &&
+      outcome.locked_bytes < outcome.host_bytes) {
+    std::cerr << "warning: --pin-memory try: " << zero::grouped_text(outcome.locked_bytes) << " of "
+              << zero::grouped_text(outcome.host_bytes)
+              << " bytes of host memory a rank are locked; the system's limit (ulimit -l) allows "
+                 "no more\n";
+  }
   print_outcome(outcome, settings);
   if (settings.json) std::cout << json_text(outcome, settings) << "\n";
   return 0;

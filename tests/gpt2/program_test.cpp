@@ -361,6 +361,35 @@ TEST_CASE("the last line has exactly the keys that programs read") {
                     "wire_elements_per_step", "skipped_steps", "parameters_hash"});
 }
 
+TEST_CASE("memory that is to be locked if it can be, and cannot, is told") {
+  Folder const folder;
+  std::string const flags =
+      "--text " + (folder.path / "text").string() +
+      " --layers 2 --width 32 --heads 2 --context 16 --steps 2 --ranks 2 --batch 2 --stage 3 "
+      "--offload-optimizer host --json --pin-memory ";
+  std::string const warning = "warning: --pin-memory try: ";
+  Result const may = run(folder, flags + "try");
+  REQUIRE_MESSAGE(may.status == 0, may.err);
+  // Root locks what it likes, unless that is taken from it.
+  std::string const bound = "ulimit -l 64; setpriv --bounding-set -ipc_lock";
+  if (std::system((bound + " true >/dev/null 2>&1").c_str()) != 0) {
+    MESSAGE("left out: there is no setpriv, or it may take nothing away");
+    return;
+  }
+  Result const told = run(folder, flags + "try", bound);
+  REQUIRE_MESSAGE(told.status == 0, told.err);
+  CHECK_MESSAGE(told.err.find(warning) != told.err.npos, told.err);
+  CHECK(told.err.find("bytes of host memory a rank are locked; the system's limit (ulimit -l) "
+                      "allows no more\n") != told.err.npos);
+  CHECK(told.json("parameters_hash") == may.json("parameters_hash"));
+  Result const not_asked = run(folder, flags + "no", bound);
+  CHECK(not_asked.status == 0);
+  CHECK(not_asked.err.find(warning) == not_asked.err.npos);
+  Result const demanded = run(folder, flags + "yes", bound);
+  CHECK(demanded.status == 1);
+  CHECK_MESSAGE(demanded.err.find("RLIMIT_MEMLOCK") != demanded.err.npos, demanded.err);
+}
+
 }  // namespace
 
 #endif
