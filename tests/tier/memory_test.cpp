@@ -339,7 +339,9 @@ TEST_CASE("where a limit forbids it, locking is an error with limit and need, or
       said = e.what();
     }
     expect(has(said, "5000 bytes for host optimizer state cannot be locked"));
-    expect(has(said, "RLIMIT_MEMLOCK of the process, all its ranks together, is 0 bytes"));
+    expect(has(said,
+               "RLIMIT_MEMLOCK of the process, all its ranks together, is 0 bytes, and counts "
+               "whole pages of every buffer. Raise it (ulimit -l), "));
     expect(side.ledger().bytes() == 0);
   });
   CHECK(ended_by == 0);

@@ -134,7 +134,7 @@ class HostSideBuffer {
            " of this process, that are: " + reason +
            "; RLIMIT_MEMLOCK of the process, all its ranks together, is " +
            (limit.rlim_cur == RLIM_INFINITY ? "without limit" : std::to_string(limit.rlim_cur)) +
-           " bytes. Raise it (ulimit -l), " +
+           " bytes, and counts whole pages of every buffer. Raise it (ulimit -l), " +
            (CanPin<D> ? "or keep less below the device" : "or do not demand that memory is locked");
   }
 
