@@ -373,7 +373,7 @@ TEST_CASE("memory that is to be locked if it can be, and cannot, is told") {
   // Root locks what it likes, unless that is taken from it.
   std::string const bound = "ulimit -l 64; setpriv --bounding-set -ipc_lock";
   if (std::system((bound + " true >/dev/null 2>&1").c_str()) != 0) {
-    MESSAGE("left out: there is no setpriv, or it may take nothing away");
+    MESSAGE("skipped: there is no setpriv, or it may take nothing away");
     return;
   }
   Result const told = run(folder, flags + "try", bound);

@@ -126,7 +126,9 @@ TEST_CASE("EIO, ENOSPC and a file that ends, at every I/O: file, offset and reas
     check(io_faults.bad_write, i, EIO, "wrote ", "Input/output error (errno 5)");
   for (long i = 0; i < writes; i += stride)
     check(io_faults.bad_write, i, ENOSPC, "wrote ", "No space left on device (errno 28)");
-  CHECK(unnoticed < 30);  // of several hundred
+  // Those that run ahead as training ends: two of a ring of three, two files, two ranks, and two
+  // kinds of failures of a read.
+  CHECK(unnoticed <= 2 * 2 * 2 * 2);
   CHECK(entries(folder()) == 0);
 }
 
