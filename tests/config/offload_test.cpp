@@ -54,8 +54,8 @@ TEST_CASE("offload keys: what is said of files reaches the trainer, from both se
   std::string const aio =
       R"("aio": {"block_size": 10000, "queue_depth": 3, "intra_op_parallelism": 5}, )";
   Asked const a = asked(R"("offload_optimizer": {"device": "nvme", "nvme_path": "/disk",
-      "buffer_count": 4, "pin_memory": false, "pipeline_read": true, "fast_init": true},
-      "offload_param": {"device": "nvme", "nvme_path": "/disk", "buffer_count": 6,
+      "buffer_count": 6, "pin_memory": false, "pipeline_read": true, "fast_init": true},
+      "offload_param": {"device": "nvme", "nvme_path": "/disk", "buffer_count": 4,
       "buffer_size": 1, "max_in_cpu": 77, "pin_memory": false})",
                         aio);
   CHECK(a.options.nvme_path == "/disk");
