@@ -82,11 +82,14 @@ class Bench {
       if (begin < end) segments.push_back({begin, end, t, 0, 1.0f, 1.0f});
     }
     segments_ = view<zero::Segment>(static_cast<Index>(segments.size()));
-    zero::Decision decision;
-    decision.updates = 10;
-    decision.learning_rate = 1e-3f;
+    zero::Decision const none;
     copy_in(stream_, segments_, segments.data());
-    copy_in(stream_, decision_, &decision);
+    copy_in(stream_, decision_, &none);
+    for (int t = 0; t < 10; ++t) {
+      fill_zero(stream_, record_);
+      decide(stream_, View<double const, Device>(record_), decision_, zero::DecisionInputs{},
+             zero::LearningRateOf<zero::AdamW>{});
+    }
     for (Index t = 0; t < tensors; ++t) {
       zero::Segment const& s = segments[static_cast<std::size_t>(t) % segments.size()];
       if (static_cast<std::size_t>(t) < segments.size())

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 namespace zero_test {
@@ -174,6 +175,8 @@ void check_update(bool rounds) {
       CHECK(ratio > 0);
       CHECK(same_bits(gpu.weights, host.weights));
       CHECK(same_bits(gpu.states, host.states));
+      decision.constants.keep(updates, adamw.constants(updates));
+      CHECK(same_bits(on_gpu(adamw, before, segments, decision, rounds).weights, host.weights));
       if (!rounds) continue;
       Index wrong = 0;
       Index const covered = segments.back().end;
@@ -190,6 +193,24 @@ void check_update(bool rounds) {
     CHECK(same_bits(skipped.weights, before.weights));
     CHECK(same_bits(skipped.states, before.states));
   }
+}
+
+TEST_CASE("an update reads the constants that its decision keeps, and makes those it does not") {
+  AdamW const adamw{};
+  Index const n = 4096 + 64;
+  auto const segments = segments_of(n);
+  auto const before = start<bf16, bf16>(n, segments);
+  Decision decision;
+  decision.learning_rate = 1e-2f;
+  decision.updates = 3;
+  auto const made = on_gpu(adamw, before, segments, decision, true);
+  decision.constants.keep(Index{3}, adamw.constants(5));
+  auto const read = on_gpu(adamw, before, segments, decision, true);
+  CHECK_FALSE(same_bits(read.weights, made.weights));
+  Decision fifth = decision;
+  fifth.updates = 5;  // of which none are kept
+  auto const others_left = on_gpu(adamw, before, segments, fifth, true);
+  CHECK(same_bits(others_left.weights, read.weights));
 }
 
 TEST_CASE("an update finds the tensor of every element, however many and small they are") {
@@ -322,6 +343,8 @@ TEST_CASE("decisions are made as on the host") {
       CHECK(got.bad_unit == expected.bad_unit);
       CHECK(got.diverged_rank == expected.diverged_rank);
       CHECK(got.learning_rate == expected.learning_rate);
+      CHECK(got.constants.update == std::max(got.updates, Index{1}));
+      CHECK(std::memcmp(&got.constants, &expected.constants, sizeof got.constants) == 0);
     }
   }
   GuardedMemory<double> record(device, stream, 4);

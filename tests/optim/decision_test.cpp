@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <zero/device/host.hpp>
+#include <zero/optim/adamw.hpp>
 #include <zero/optim/decision.hpp>
 #include <zero/optim/optimizer.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -141,6 +143,32 @@ TEST_CASE("a first step that skips leaves no update") {
   CHECK(d.updates == 0);
   CHECK(d.skipped == 1);
   CHECK(d.learning_rate == rate(1));
+}
+
+TEST_CASE("a decision keeps its update's constants, where they are small") {
+  zero::AdamW const adamw{};
+  auto const made = [](auto optimizer) {
+    Decision d;
+    for (int step = 0; step < 3; ++step)
+      zero::decide(d, laid_out({{1}}).data(), {},
+                   zero::LearningRateOf<decltype(optimizer)>{optimizer});
+    return d.constants;
+  };
+  zero::KeptConstants const kept = made(adamw);
+  zero::BiasCorrections corrections{};
+  std::memcpy(&corrections, kept.words, sizeof corrections);
+  CHECK(kept.update == 3);
+  CHECK(corrections.m_correction == adamw.constants(3).m_correction);
+  CHECK(corrections.v_correction == adamw.constants(3).v_correction);
+  CHECK(decided({{1}}, {}).constants.update == 0);  // of a rate alone there are none
+
+  struct Large : zero::AdamW {
+    struct Constants : zero::BiasCorrections {
+      double more[4];
+    };
+    Constants constants(Index t) const { return {zero::AdamW::constants(t), {}}; }
+  };
+  CHECK(made(Large{}).update == 0);
 }
 
 /// A user's own, whose formulas hold from update 1 on.

@@ -22,29 +22,29 @@ inline constexpr int squares_width = 4;  // neighbouring lanes of a thread
 static_assert(block_threads * squares_width == squares_lanes && block_threads == squares_totals);
 inline constexpr int squares_warps = block_threads / 32;  // that share a tile
 inline constexpr Index squares_group = squares_tile * squares_tiles;
-inline constexpr Index squares_sums = 8192;                            // that a launch leaves
-inline constexpr Index squares_launch = squares_sums * squares_group;  // elements
-/// Up to here a thread block takes a tile, else a group: few groups would leave the GPU idle.
-inline constexpr Index squares_few = squares_totals * squares_group;
-static_assert(squares_few / squares_tile <= squares_sums);
-/// Up to here a warp takes its part of a tile: so few reads are bound by latency, not by bandwidth.
-/// A thread of the block that adds takes a tile's sums.
+inline constexpr int squares_blocks = 4;      // of a processor at once: 64 registers a thread
+inline constexpr Index squares_slots = 8192;  // for sums of one launch
+/// Up to here a warp takes its part of a tile: so few elements are bound by the latency of reads
+/// and conversions, not by bandwidth. A thread of the block that adds takes a tile's sums.
 inline constexpr Index squares_fewest_tiles = 128;
 inline constexpr Index squares_fewest = squares_fewest_tiles * squares_tile;
 inline constexpr unsigned squares_fewest_blocks = 128;  // at most; large GPUs have a processor each
 static_assert(squares_fewest_tiles <= block_threads);
+static_assert(squares_fewest_tiles * squares_warps <= squares_slots);
+/// Up to here a thread block takes a tile: the last blocks end sooner than with groups.
+inline constexpr Index squares_few = squares_slots * squares_tile;
+/// Beyond it, a group; up to here by one launch.
+inline constexpr Index squares_launch = squares_slots * squares_group;
 
-/// A place for a sum of squares on its way from a warp to the thread block that adds: the
-/// complement of the sum's bits. 0 says that nothing has come yet. No sum gives it: only a NaN of
-/// all ones would, and the last 29 bits of a NaN that was widened from a float are zeros.
+/// A place for a sum of squares on its way to the thread block that adds: the complement of the
+/// sum's bits. 0 says that nothing has come yet. No sum gives it: only a NaN of all ones would, and
+/// the last 29 bits of a NaN that was widened from a float are zeros.
 using SumSlot = unsigned long long;
 
-/// What the thread blocks of a launch leave for the last of them.
+/// What the thread blocks of a launch leave for the one that adds.
 struct SquaresWorkspace {
-  unsigned int arrived;                                 // blocks; 0 between launches
-  double totals[squares_totals];                        // of the earlier launches of one call
-  double sums[squares_sums];                            // of groups, or of tiles
-  SumSlot slots[squares_fewest_tiles * squares_warps];  // 0 between launches
+  double totals[squares_totals];  // of the earlier launches of one call
+  SumSlot slots[squares_slots];   // 0 between launches
 };
 
 static_assert(sizeof(SquaresWorkspace) <= Stream::workspace_bytes);
@@ -63,11 +63,19 @@ __device__ inline double warp_pairwise(double sum) {
     sum = __dadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart));
   return sum;
 }
-/// The same of the eight warps' sums.
-__device__ inline double pairwise_of_warps(double const* sums) {
-  static_assert(squares_warps == 8);
-  return __dadd_rn(__dadd_rn(__dadd_rn(sums[0], sums[1]), __dadd_rn(sums[2], sums[3])),
-                   __dadd_rn(__dadd_rn(sums[4], sums[5]), __dadd_rn(sums[6], sums[7])));
+/// The same of sums in order.
+template <int N>
+__device__ double pairwise(double const (&sums)[N]) {
+  static_assert(N > 1 && (N & (N - 1)) == 0);
+  double left[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) left[i] = sums[i];
+#pragma unroll
+  for (int apart = 1; apart < N; apart *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2 * apart) left[i] = __dadd_rn(left[i], left[i + apart]);
+  }
+  return left[0];
 }
 
 /// A thread's lanes of a tile in global memory, added pairwise.
@@ -82,7 +90,7 @@ __device__ double lanes_sum(T const* x, Index begin, Index n) {
     for (int j = 0; j < squares_width; ++j) sum[j] = plus_square(sum[j], p.x[j]);
   };
   if (begin + squares_tile <= n) {
-#pragma unroll
+#pragma unroll 1
     for (int row = 0; row < rows; row += deep) {
       Pack<T, squares_width> p[deep];
 #pragma unroll
@@ -95,68 +103,7 @@ __device__ double lanes_sum(T const* x, Index begin, Index n) {
 #pragma unroll 4
     for (Index i = first; i < n; i += squares_lanes) add(load<squares_width>(x + i));
   }
-  return __dadd_rn(__dadd_rn(sum[0], sum[1]), __dadd_rn(sum[2], sum[3]));
-}
-
-/// Says that this block has left its sum, once `store` has. Whether it is the last one.
-template <class Store>
-__device__ bool leave_sum(SquaresWorkspace* workspace, Store store) {
-  __shared__ bool is_last;
-  if (threadIdx.x == 0) {
-    store();
-    __threadfence();
-    is_last = atomicAdd(&workspace->arrived, 1u) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (is_last) __threadfence();
-  return is_last;
-}
-
-/// A thread block leaves the sum of its tiles, the tiles in order; the last one that is done adds
-/// all up. Bytes an element: sizeof(T) read.
-/// @tparam Tiles of a thread block: 1, or those of a group
-/// @param first, last launch of a call
-template <class T, int Tiles>
-__global__ void __launch_bounds__(block_threads)
-    squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record, double mark,
-                   bool first, bool last) {
-  __shared__ double warps[Tiles][squares_warps];
-  int const thread = static_cast<int>(threadIdx.x);
-  Index const start = Index{blockIdx.x} * Tiles * squares_tile;
-  for (int tile = 0; tile < Tiles; ++tile) {
-    double const sum = warp_pairwise(lanes_sum(x, start + tile * squares_tile, n));
-    if (thread % 32 == 0) warps[tile][thread / 32] = sum;
-  }
-  __syncthreads();
-  bool const is_last = leave_sum(workspace, [&] {
-    double sum = 0;
-#pragma unroll
-    for (int tile = 0; tile < Tiles; ++tile) sum = __dadd_rn(sum, pairwise_of_warps(warps[tile]));
-    workspace->sums[blockIdx.x] = sum;
-  });
-  if (!is_last) return;
-
-  constexpr int left = static_cast<int>(squares_tiles) / Tiles;  // sums that are left of a group
-  int const count = static_cast<int>(gridDim.x);
-  double total = first ? 0.0 : workspace->totals[thread];
-#pragma unroll 4
-  for (int k = thread * left; k < count; k += block_threads * left) {
-    double group = 0;
-#pragma unroll
-    for (int i = 0; i < left; ++i)
-      group = __dadd_rn(group, k + i < count ? __ldcg(workspace->sums + k + i) : 0.0);
-    total = __dadd_rn(total, group);
-  }
-  if (!last) workspace->totals[thread] = total;
-  double const sum = warp_pairwise(total);
-  if (thread % 32 == 0) warps[0][thread / 32] = sum;
-  __syncthreads();
-  if (thread != 0) return;
-  workspace->arrived = 0;
-  if (!last) return;
-  double const all = pairwise_of_warps(warps[0]);
-  record[0] = __dadd_rn(record[0], all);
-  if (!isfinite(all)) record[1] = fmax(record[1], mark + 1);
+  return pairwise(sum);
 }
 
 /// Both ways are relaxed: a plain store would not be ordered behind the other one to that place.
@@ -173,110 +120,179 @@ __device__ inline SumSlot load_slot(SumSlot const* slot) {
 __device__ inline void send_sum(SumSlot* slot, double sum) {
   store_slot(slot, ~static_cast<SumSlot>(__double_as_longlong(sum)));
 }
-/// Waits until all sums of a tile's warps are there, takes them and leaves their slots as zeros.
-/// Whoever sends them waits for nobody.
-__device__ inline void receive_sums(SumSlot* slots, double (&sums)[squares_warps]) {
-  SumSlot bits[squares_warps];
+/// Waits until the first `count` of these sums are there, takes them and leaves their slots as
+/// zeros; the others are 0. Whoever sends them waits for nobody.
+template <int N>
+__device__ void receive_sums(SumSlot* slots, int count, double (&sums)[N]) {
+  SumSlot bits[N];
   bool all;
   do {
     all = true;
 #pragma unroll
-    for (int i = 0; i < squares_warps; ++i) bits[i] = load_slot(slots + i);
+    for (int i = 0; i < N; ++i) bits[i] = i < count ? load_slot(slots + i) : ~SumSlot{0};
 #pragma unroll
-    for (int i = 0; i < squares_warps; ++i) all = all && bits[i] != 0;
+    for (int i = 0; i < N; ++i) all = all && bits[i] != 0;
   } while (!all);
 #pragma unroll
-  for (int i = 0; i < squares_warps; ++i) {
+  for (int i = 0; i < N; ++i) {
     sums[i] = __longlong_as_double(static_cast<long long>(~bits[i]));
-    store_slot(slots + i, 0);
+    if (i < count) store_slot(slots + i, 0);
   }
+}
+
+/// What a call adds to. One thread does, once all sums are there; it has read before what was
+/// there.
+struct SquaresRecord {
+  double* record;
+  double mark;
+
+  struct Before {
+    double sum, mark;
+  };
+  __device__ Before before() const { return {record[0], record[1]}; }
+  __device__ void add(Before before, double all) const {
+    record[0] = __dadd_rn(before.sum, all);
+    if (!isfinite(all)) record[1] = fmax(before.mark, mark + 1);
+  }
+};
+
+/// The first thread block adds up, while sums come: what is left to add when the last one has come
+/// is little. It alone waits, so that the others need room for one block beside it. Every other
+/// block leaves the sum of its tiles, the tiles in order. Bytes an element: sizeof(T) read.
+/// @tparam Tiles of a thread block: 1, or those of a group
+/// @param first, last launch of a call
+template <class T, int Tiles>
+__global__ void __launch_bounds__(block_threads, squares_blocks)
+    squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, SquaresRecord record,
+                   bool first, bool last) {
+  __shared__ double warps[Tiles][squares_warps];
+  int const thread = static_cast<int>(threadIdx.x);
+  if (blockIdx.x > 0) {
+    Index const start = (Index{blockIdx.x} - 1) * Tiles * squares_tile;
+    for (int tile = 0; tile < Tiles; ++tile) {
+      double const sum = warp_pairwise(lanes_sum(x, start + tile * squares_tile, n));
+      if (thread % 32 == 0) warps[tile][thread / 32] = sum;
+    }
+    __syncthreads();
+    if (thread != 0) return;
+    double sum = 0;
+#pragma unroll
+    for (int tile = 0; tile < Tiles; ++tile) sum = __dadd_rn(sum, pairwise(warps[tile]));
+    send_sum(workspace->slots + blockIdx.x - 1, sum);
+    return;
+  }
+
+  constexpr int left = static_cast<int>(squares_tiles) / Tiles;  // sums that are left of a group
+  int const count = static_cast<int>(gridDim.x) - 1;
+  SquaresRecord::Before const before = record.before();
+  double total = first ? 0.0 : workspace->totals[thread];
+  for (int k = thread * left; k < count; k += block_threads * left) {
+    double sums[left];
+    receive_sums(workspace->slots + k, count - k, sums);
+    double group = 0;
+#pragma unroll
+    for (int i = 0; i < left; ++i) group = __dadd_rn(group, sums[i]);
+    total = __dadd_rn(total, group);
+  }
+  if (!last) workspace->totals[thread] = total;
+  double const sum = warp_pairwise(total);
+  if (thread % 32 == 0) warps[0][thread / 32] = sum;
+  __syncthreads();
+  if (thread == 0 && last) record.add(before, pairwise(warps[0]));
 }
 
 /// A thread's lanes of a tile in global memory, added pairwise, with all its accesses under way.
 /// @param first the thread's first element
 template <class T>
 __device__ double lanes_sum_at_once(T const* x, Index first, Index n) {
-  constexpr int rows = static_cast<int>(squares_tile / squares_lanes);
-  Pack<T, squares_width> p[rows];
-  // What is not there is read elsewhere and left out: branches would let reads wait in line.
+  constexpr int most = static_cast<int>(squares_tile / squares_lanes);
+  if (first >= n) return 0;
+  int const rows =
+      static_cast<int>(min((n - first + squares_lanes - 1) / squares_lanes, Index{most}));
+  Pack<T, squares_width> p[most];
+  if (rows == most) {
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
-    Index const i = first + row * squares_lanes;
-    p[row] = load<squares_width>(x + (i < n ? i : 0));
+    for (int row = 0; row < most; ++row)
+      p[row] = load<squares_width>(x + first + row * squares_lanes);
+  } else {  // the last row stands in for those that are not there, so that no read waits in line
+#pragma unroll
+    for (int row = 0; row < most; ++row)
+      p[row] = load<squares_width>(x + first + min(row, rows - 1) * squares_lanes);
   }
   double sum[squares_width] = {};
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
-    bool const there = first + row * squares_lanes < n;
+  for (int row = 0; row < most; ++row) {
 #pragma unroll
-    for (int j = 0; j < squares_width; ++j) sum[j] = plus_square(sum[j], there ? p[row].x[j] : T{});
+    for (int j = 0; j < squares_width; ++j) {
+      double const next = plus_square(sum[j], p[row].x[j]);
+      if (row < rows) sum[j] = next;
+    }
   }
-  return __dadd_rn(__dadd_rn(sum[0], sum[1]), __dadd_rn(sum[2], sum[3]));
+  return pairwise(sum);
 }
 
 /// squares_kernel for few elements, whose time is that of reads that wait for each other: all of a
-/// thread's are under way at once, and warps are spread over the processors. The last thread block
-/// adds all up. It alone waits, so that the others need room for one block beside it; that blocks
-/// begin in their order, as on GPUs they do, is not relied on. Bytes an element: sizeof(T) read.
-/// @param warps of a block that have a tile's part; the others help to add
+/// thread's are under way at once, and warps are spread over the processors. Bytes an element:
+/// sizeof(T) read.
+/// @param warps of a block that have a tile's part
 template <class T>
 __global__ void __launch_bounds__(block_threads, 1)
-    fewest_squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, double* record,
-                          double mark, int warps) {
+    fewest_squares_kernel(T const* x, Index n, SquaresWorkspace* workspace, SquaresRecord record,
+                          int warps) {
   __shared__ double of_tiles[squares_fewest_tiles];
-  __shared__ double of_warps[squares_warps];
   int const thread = static_cast<int>(threadIdx.x);
   int const tiles = static_cast<int>((n + squares_tile - 1) / squares_tile);
-  int const part = static_cast<int>(blockIdx.x) * warps + thread / 32;
-  if (thread / 32 < warps && part < tiles * squares_warps) {
+  if (blockIdx.x > 0) {
+    int const part = (static_cast<int>(blockIdx.x) - 1) * warps + thread / 32;
+    if (thread / 32 >= warps || part >= tiles * squares_warps) return;
     Index const lane = Index{part % squares_warps * 32 + thread % 32} * squares_width;
     double const sum =
         warp_pairwise(lanes_sum_at_once(x, part / squares_warps * squares_tile + lane, n));
     if (thread % 32 == 0) send_sum(workspace->slots + part, sum);
+    return;
   }
-  if (blockIdx.x != gridDim.x - 1) return;
 
-  double const before[2] = {record[0], record[1]};  // asked for while sums are on their way
+  SquaresRecord::Before const before = record.before();
   if (thread < tiles) {
     double sums[squares_warps];
-    receive_sums(workspace->slots + thread * squares_warps, sums);
-    of_tiles[thread] = pairwise_of_warps(sums);
+    receive_sums(workspace->slots + thread * squares_warps, squares_warps, sums);
+    of_tiles[thread] = pairwise(sums);
   }
   __syncthreads();
+  constexpr int group = static_cast<int>(squares_tiles);
+  static_assert(squares_fewest_tiles <= 32 * squares_tiles);  // groups: a thread of a warp each
+  if (thread >= 32) return;
   double total = 0;
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(squares_tiles); ++i) {
-    int const tile = thread * static_cast<int>(squares_tiles) + i;
+  for (int i = 0; i < group; ++i) {
+    int const tile = thread * group + i;
     if (tile < tiles) total = __dadd_rn(total, of_tiles[tile]);
   }
-  double const sum = warp_pairwise(total);
-  if (thread % 32 == 0) of_warps[thread / 32] = sum;
-  __syncthreads();
-  if (thread != 0) return;
-  double const all = pairwise_of_warps(of_warps);
-  record[0] = __dadd_rn(before[0], all);
-  if (!isfinite(all)) record[1] = fmax(before[1], mark + 1);
+  if (tiles > group) total = warp_pairwise(total);  // of one group it would add zeros
+  if (thread == 0) record.add(before, total);
 }
 
 /// A call of few elements.
 template <class T>
 void fewest_squares_launched(cudaStream_t stream, T const* x, Index n, SquaresWorkspace* workspace,
-                             double* record, double mark) {
-  unsigned int const parts = blocks(n, squares_tile, "add_squares") * squares_warps;
+                             SquaresRecord record) {
+  unsigned int const tiles = blocks(n, squares_tile, "add_squares");
+  unsigned int const parts = tiles * squares_warps;
   unsigned int const warps = (parts + squares_fewest_blocks - 1) / squares_fewest_blocks;
+  unsigned int const threads = std::max(32 * warps, (tiles + 31) / 32 * 32);
   static_assert(squares_fewest_tiles <= squares_fewest_blocks);  // no block has more than its warps
-  fewest_squares_kernel<<<(parts + warps - 1) / warps, block_threads, 0, stream>>>(
-      x, n, workspace, record, mark, static_cast<int>(warps));
+  fewest_squares_kernel<<<1 + (parts + warps - 1) / warps, threads, 0, stream>>>(
+      x, n, workspace, record, static_cast<int>(warps));
   launched("add_squares");
 }
 
 /// One launch of a call.
 template <int Tiles, class T>
 void squares_launched(cudaStream_t stream, T const* x, Index n, SquaresWorkspace* workspace,
-                      double* record, double mark, bool first, bool last) {
+                      SquaresRecord record, bool first, bool last) {
   squares_kernel<T, Tiles>
-      <<<blocks(n, Tiles * squares_tile, "add_squares"), block_threads, 0, stream>>>(
-          x, n, workspace, record, mark, first, last);
+      <<<1 + blocks(n, Tiles * squares_tile, "add_squares"), block_threads, 0, stream>>>(
+          x, n, workspace, record, first, last);
   launched("add_squares");
 }
 
@@ -300,22 +316,22 @@ void add_squares(typename D::Stream& stream, View<T const, D> from, View<double,
   }
   auto* const workspace = reinterpret_cast<cuda::detail::SquaresWorkspace*>(
       stream.workspace(Index{sizeof(cuda::detail::SquaresWorkspace)}));
-  double const number = static_cast<double>(mark);
+  cuda::detail::SquaresRecord const to{record.address(), static_cast<double>(mark)};
   if (from.size() <= cuda::detail::squares_fewest) {
     cuda::detail::fewest_squares_launched(stream.native(), from.address(), from.size(), workspace,
-                                          record.address(), number);
+                                          to);
     return;
   }
   if (from.size() <= cuda::detail::squares_few) {
-    cuda::detail::squares_launched<1>(stream.native(), from.address(), from.size(), workspace,
-                                      record.address(), number, true, true);
+    cuda::detail::squares_launched<1>(stream.native(), from.address(), from.size(), workspace, to,
+                                      true, true);
     return;
   }
   for (Index begin = 0; begin < from.size(); begin += cuda::detail::squares_launch) {
     Index const count = std::min(cuda::detail::squares_launch, from.size() - begin);
     cuda::detail::squares_launched<cuda::detail::squares_tiles>(
-        stream.native(), from.address() + begin, count, workspace, record.address(), number,
-        begin == 0, begin + count == from.size());
+        stream.native(), from.address() + begin, count, workspace, to, begin == 0,
+        begin + count == from.size());
   }
 }
 

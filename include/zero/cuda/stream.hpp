@@ -72,9 +72,9 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 class Stream {
  public:
   using Event = cuda::Event;  ///< what it records and waits for
-  /// What the kernels of one stream need: 8,192 sums of tiles, 256 of groups, 1,024 of warps,
-  /// and a count. Checked where they are.
-  static constexpr Index workspace_bytes = Index{297} * 256;
+  /// What the kernels of one stream need: 8,192 sums of tiles or groups, and 256 of those. Checked
+  /// where they are.
+  static constexpr Index workspace_bytes = Index{264} * 256;
 
   /// @param pool of the GPU; gives the workspace, and stays until the stream has ended
   /// @param watchers are looked at whenever the host waits for this stream

@@ -14,7 +14,7 @@ namespace cuda::detail {
 inline constexpr Index norm_tile = zero::detail::norm_tile;
 inline constexpr int norm_lanes = zero::detail::norm_lanes;
 /// Tiles of a launch: each leaves two sums in the workspace.
-inline constexpr int norm_tiles = static_cast<int>(squares_sums / 2);
+inline constexpr int norm_tiles = static_cast<int>(squares_slots / 2);
 
 /// A stretch of one segment that lies in one slice, cut into tiles from its start.
 struct NormStretch {
@@ -42,23 +42,54 @@ __device__ void for_stretches(Segment const* segments, Index num_segments, NormS
   }
 }
 
-/// A block makes both sums of one tile; the last one that is done adds the launch's tiles to the
-/// tensors' sums, a thread a stretch. Bytes an element: as the update reads.
+/// Adds a launch's tiles to the tensors' sums, in order.
+template <class O, class G, class P>
+__device__ void add_norms(UpdateArguments<O, G, P> const& u, NormSlices slices, SumSlot* slots,
+                          double* sums, Index first_tile) {
+  constexpr int at_once = 16;
+  Index const end_tile = first_tile + Index{gridDim.x} - 1;
+  int number = 0;
+  for_stretches(u.segments, u.num_segments, slices, [&](NormStretch const& stretch) {
+    if (number++ % block_threads != static_cast<int>(threadIdx.x)) return true;
+    Index const tiles = (stretch.end - stretch.begin + norm_tile - 1) / norm_tile;
+    Index const from = max(first_tile, stretch.first_tile);
+    Index const to = min(end_tile, stretch.first_tile + tiles);
+    if (from >= to) return true;
+    for (int which = 0; which < 2; ++which) {
+      double total = from == stretch.first_tile ? 0.0 : sums[stretch.entry + which];
+      for (Index t = from; t < to; t += at_once) {
+        double some[at_once];
+        receive_sums(slots + which * norm_tiles + (t - first_tile),
+                     static_cast<int>(min(to - t, Index{at_once})), some);
+#pragma unroll
+        for (double const sum : some) total = __dadd_rn(total, sum);
+      }
+      sums[stretch.entry + which] = total;
+    }
+    return true;
+  });
+}
+
+/// The first block adds the launch's tiles to the tensors' sums, a thread a stretch, as they come.
+/// Every other one makes both sums of one tile. Bytes an element: as the update reads.
 /// @param first_tile of the launch
 template <class O, class G, class P>
 __global__ void __launch_bounds__(block_threads)
     norms_kernel(UpdateArguments<O, G, P> u, NormSlices slices, SquaresWorkspace* workspace,
                  double* sums, Index first_tile) {
-  __shared__ Shared<UpdateConstants<O>> shared_step;
   __shared__ Shared<NormStretch> shared_stretch;
-  UpdateConstants<O>& step = *shared_step;
   NormStretch& mine = *shared_stretch;
   __shared__ bool found;
   __shared__ float values[2][norm_tile];
   int const thread = static_cast<int>(threadIdx.x);
-  Index const tile = first_tile + Index{blockIdx.x};
+  UpdateConstants<O> const step = update_constants(u.optimizer, *u.decision);
+  if (step.skip) return;
+  if (blockIdx.x == 0) {
+    add_norms(u, slices, workspace->slots, sums, first_tile);
+    return;
+  }
+  Index const tile = first_tile + Index{blockIdx.x} - 1;
   if (thread == 0) {
-    step = update_constants(u);
     found = false;
     for_stretches(u.segments, u.num_segments, slices, [&](NormStretch const& stretch) {
       if (tile < stretch.first_tile) return false;
@@ -68,56 +99,32 @@ __global__ void __launch_bounds__(block_threads)
     });
   }
   __syncthreads();
-  if (step.skip) return;
-  double sum = 0;
-  if (found) {
-    Index const begin = mine.begin + (tile - mine.first_tile) * norm_tile;
-    int const n = static_cast<int>(min(norm_tile, mine.end - begin));
-    for (int i = thread * update_width; i < n; i += block_threads * update_width) {
-      UpdatePack<O, P> pack;
-      pack.read(u, begin + i);
-      auto const arithmetic =
-          pack.arithmetic(u.optimizer, step, u.seed, begin + i, mine.segment, 0.0f);
+  if (!found) return;  // behind the last tile
+  Index const begin = mine.begin + (tile - mine.first_tile) * norm_tile;
+  int const n = static_cast<int>(min(norm_tile, mine.end - begin));
+  for (int i = thread * update_width; i < n; i += block_threads * update_width) {
+    UpdatePack<O, G, P> pack;
+    pack.read(u, begin + i);
+    auto const arithmetic =
+        pack.arithmetic(u.optimizer, step, u.seed, begin + i, mine.segment, 0.0f);
 #pragma unroll
-      for (int e = 0; e < update_width; ++e) {
-        float state[UpdatePack<O, P>::held];
-        values[0][i + e] = arithmetic.weight(e);
-        values[1][i + e] = arithmetic.direction(e, state);
-      }
-    }
-    __syncthreads();
-    if (thread < 32) {  // sixteen lanes each
-      float const* const cells = values[thread / norm_lanes];
-      for (int i = thread % norm_lanes; i < n; i += norm_lanes) sum = plus_square(sum, cells[i]);
-#pragma unroll
-      for (int apart = norm_lanes / 2; apart > 0; apart /= 2)
-        sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, norm_lanes));
+    for (int e = 0; e < update_width; ++e) {
+      float state[UpdatePack<O, G, P>::held];
+      values[0][i + e] = arithmetic.weight(e);
+      values[1][i + e] = arithmetic.direction(e, state);
     }
   }
-  double const directions = __shfl_sync(0xffffffffu, sum, norm_lanes);
-  bool const is_last = leave_sum(workspace, [&] {
-    workspace->sums[2 * blockIdx.x] = sum;
-    workspace->sums[2 * blockIdx.x + 1] = directions;
-  });
-  if (!is_last) return;
-
-  Index const end_tile = first_tile + Index{gridDim.x};
-  int number = 0;
-  for_stretches(u.segments, u.num_segments, slices, [&](NormStretch const& stretch) {
-    if (number++ % block_threads != thread) return true;
-    Index const tiles = (stretch.end - stretch.begin + norm_tile - 1) / norm_tile;
-    Index const from = max(first_tile, stretch.first_tile);
-    Index const to = min(end_tile, stretch.first_tile + tiles);
-    if (from >= to) return true;
-    for (int which = 0; which < 2; ++which) {
-      double total = from == stretch.first_tile ? 0.0 : sums[stretch.entry + which];
-      for (Index t = from; t < to; ++t)
-        total = __dadd_rn(total, __ldcg(&workspace->sums[2 * (t - first_tile) + which]));
-      sums[stretch.entry + which] = total;
-    }
-    return true;
-  });
-  if (thread == 0) workspace->arrived = 0;
+  __syncthreads();
+  if (thread >= 32) return;  // sixteen lanes each
+  int const which = thread / norm_lanes;
+  double sum = 0;
+  for (int i = thread % norm_lanes; i < n; i += norm_lanes)
+    sum = plus_square(sum, values[which][i]);
+#pragma unroll
+  for (int apart = norm_lanes / 2; apart > 0; apart /= 2)
+    sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, norm_lanes));
+  if (thread % norm_lanes == 0)
+    send_sum(workspace->slots + which * norm_tiles + blockIdx.x - 1, sum);
 }
 
 }  // namespace cuda::detail
@@ -137,7 +144,7 @@ void measure_norms(typename D::Stream& stream, Update<O, G, P, D> u, View<double
   Index const most = arguments.n / cuda::detail::norm_tile + slices.count * u.segments.size();
   for (Index first = 0; first < most; first += norm_tiles) {
     Index const count = std::min<Index>(norm_tiles, most - first);
-    cuda::detail::norms_kernel<<<cuda::detail::blocks(count, 1, "measure_norms"),
+    cuda::detail::norms_kernel<<<1 + cuda::detail::blocks(count, 1, "measure_norms"),
                                  cuda::detail::block_threads, 0, stream.native()>>>(
         arguments, slices, workspace, sums.address(), first);
     cuda::detail::launched("measure_norms");

@@ -17,8 +17,7 @@ namespace zero {
 namespace cuda::detail {
 
 inline constexpr int update_width = 4;  // floats of 16 bytes
-inline constexpr int update_depth = 1;  // accesses that a thread has under way, an array
-inline constexpr Index update_taken = Index{block_threads} * update_width * update_depth;
+inline constexpr Index update_taken = Index{block_threads} * update_width;
 
 template <class O, class G, class P>
 struct UpdateArguments {
@@ -38,7 +37,7 @@ struct UpdateArguments {
   Index tensors;
 };
 
-/// The segment with element i: the last that begins at or before it.
+/// The last segment of `count` that begins at or before element i, or the first one.
 __device__ inline Segment segment_of(Segment const* segments, Index count, Index i) {
   Index low = 0;
   while (count > 1) {
@@ -49,10 +48,63 @@ __device__ inline Segment segment_of(Segment const* segments, Index count, Index
   return segments[low];
 }
 
+/// The value that the warp's thread `lane` has.
+template <class T>
+__device__ T of_lane(T value, int lane) {
+  static_assert(sizeof(T) % 4 == 0 && std::is_trivially_copyable_v<T>);
+  unsigned int words[sizeof(T) / 4];
+  std::memcpy(words, &value, sizeof(T));
+#pragma unroll
+  for (unsigned int& word : words) word = __shfl_sync(0xffffffffu, word, lane);
+  std::memcpy(&value, words, sizeof(T));
+  return value;
+}
+
+/// segment_of for a whole warp, whose elements rise by thread: up to 32 segments take one read in
+/// place of one after the other. Each thread reads one, and all are given that of the first
+/// element.
+class SegmentsOfWarp {
+ public:
+  /// Reads. @param i the thread's element
+  __device__ SegmentsOfWarp(Segment const* segments, Index count, Index i)
+      : segments_(segments), count_(count), first_(of_lane(i, 0)) {
+    int const lane = static_cast<int>(threadIdx.x) % 32;
+    Index low = 0;
+    Index end = count;
+    while (end - low > 32) {  // a thread looks at every 32nd part of what is left
+      Index const apart = (end - low + 31) / 32;
+      Index const at = low + lane * apart;
+      there_ = at < end;
+      low += last(segments[there_ ? at : low].begin) * apart;
+      end = min(end, low + apart);
+    }
+    there_ = low + lane < end;
+    mine_ = segments[there_ ? low + lane : low];
+  }
+  /// The segment with the thread's element. Behind the end of the first element's it is searched.
+  __device__ Segment with(Index i) const {
+    Segment const given = of_lane(mine_, last(mine_.begin));
+    return i < given.end ? given : segment_of(segments_, count_, i);
+  }
+
+ private:
+  /// The last of the threads whose segments begin at or before the first element, or 0.
+  __device__ int last(Index begin) const {
+    return max(__popc(__ballot_sync(0xffffffffu, there_ && begin <= first_)) - 1, 0);
+  }
+
+  Segment const* segments_;
+  Index count_;
+  Index first_;  // of the warp's elements
+  bool there_;   // this thread has read a segment of its own
+  Segment mine_;
+};
+
 /// What of an update depends on the step alone.
 template <class O>
 struct UpdateConstants {
-  decltype(std::declval<O const&>().constants(Index{})) of_optimizer;
+  using OfOptimizer = decltype(std::declval<O const&>().constants(Index{}));
+  OfOptimizer of_optimizer;
   float factor;
   float learning_rate;
   Index updates;
@@ -60,21 +112,20 @@ struct UpdateConstants {
 };
 
 /// A thread's elements of one access, in registers, and the update of them.
-template <class O, class P>
+template <class O, class G, class P>
 struct UpdatePack {
   using Storage = StorageOf<P>;
   static constexpr int held = O::num_states > 0 ? O::num_states : 1;
 
-  float gradients[update_width];
+  Pack<G, update_width> read_gradients;
+  float gradients[update_width];  // the same, once arithmetic() was called
   Pack<typename Storage::Master, update_width> weights;
   Pack<typename Storage::State, update_width> states[held];
   Pack<typename Storage::Parameter, update_width> rounded;
 
-  template <class G>
+  /// Waits for nothing.
   __device__ void read(UpdateArguments<O, G, P> const& u, Index i) {
-    Pack<G, update_width> const g = load<update_width>(u.gradients + i);
-#pragma unroll
-    for (int e = 0; e < update_width; ++e) gradients[e] = widen(g.x[e]);
+    read_gradients = load<update_width>(u.gradients + i);
     weights = load<update_width>(static_cast<typename Storage::Master const*>(u.weights) + i);
     if constexpr (Storage::splits)
       rounded = load<update_width>(static_cast<typename Storage::Parameter const*>(u.rounded) + i);
@@ -92,6 +143,8 @@ struct UpdatePack {
                                                    float rate) {
     segment.begin -= i;
     segment.end -= i;
+#pragma unroll
+    for (int e = 0; e < update_width; ++e) gradients[e] = widen(read_gradients.x[e]);
     typename Storage::Parameter* parameters = nullptr;
     if constexpr (Storage::splits) parameters = rounded.x;
     return {optimizer,
@@ -106,7 +159,6 @@ struct UpdatePack {
             segment,
             rate};
   }
-  template <class G>
   __device__ void write(UpdateArguments<O, G, P> const& u, Index i) {
     store(u.weights + i, weights);
 #pragma unroll
@@ -122,50 +174,46 @@ struct UpdatePack {
   }
 };
 
-/// Read by one thread a block.
-template <class O, class G, class P>
-__device__ UpdateConstants<O> update_constants(UpdateArguments<O, G, P> const& u) {
-  Decision const& d = *u.decision;
-  // Asked for on a skip, too, where there may have been no update yet; optimizers count from 1.
-  return {u.optimizer.constants(d.updates > 0 ? d.updates : 1), d.factor, d.learning_rate,
-          d.updates, d.skip != 0};
+/// Called by a whole thread block. The optimizer's constants are those that the decision keeps;
+/// where it keeps none of this update, one thread makes them.
+template <class O>
+__device__ UpdateConstants<O> update_constants(O const& optimizer, Decision const& d) {
+  using OfOptimizer = typename UpdateConstants<O>::OfOptimizer;
+  __shared__ Shared<OfOptimizer> made;
+  Shared<OfOptimizer> kept;
+  bool keeps = false;
+  if constexpr (KeptConstants::keeps<OfOptimizer>) {
+    keeps = d.constants.update == d.updates;
+    std::memcpy(kept.bytes, d.constants.words, sizeof(OfOptimizer));
+  }
+  if (!keeps && d.skip == 0) {
+    if (threadIdx.x == 0) *made = optimizer.constants(d.updates);
+    __syncthreads();
+    std::memcpy(kept.bytes, made.bytes, sizeof(OfOptimizer));
+  }
+  return {*kept, d.factor, d.learning_rate, d.updates, d.skip != 0};
 }
 
 /// Bytes an element, S states of size s, master of size m: sizeof(G) + m + S s read, m + S s +
-/// sizeof(parameter) written; AdamW with 16-bit gradients and parameters: 28. Data is asked for
-/// before the decision and the segments, so that their latency is hidden; one thread a block
-/// computes what depends on the step alone.
+/// sizeof(parameter) written; AdamW with 16-bit gradients and parameters: 28. All reads are under
+/// way before the first is waited for.
 template <class O, class G, class P>
 __global__ void __launch_bounds__(block_threads) update_kernel(UpdateArguments<O, G, P> u) {
-  constexpr Index stride = Index{block_threads} * update_width;
-  __shared__ Shared<UpdateConstants<O>> shared;
-  UpdateConstants<O>& step = *shared;
+  Index const i = Index{blockIdx.x} * update_taken + Index{threadIdx.x} * update_width;
+  UpdatePack<O, G, P> pack;
+  pack.read(u, i < u.n ? i : 0);
+  SegmentsOfWarp const segments(u.segments, u.num_segments, i);
+  Decision const decision = *u.decision;
+  Segment const segment = segments.with(i);
+  UpdateConstants<O> const step = update_constants(u.optimizer, decision);
+  if (step.skip || i < segment.begin || i >= segment.end || i >= u.n) return;  // or padding
 
-  Index const first = Index{blockIdx.x} * update_taken + Index{threadIdx.x} * update_width;
-  UpdatePack<O, P> packs[update_depth];
+  float const rate =
+      segment_rate(u.optimizer, step.learning_rate, segment, u.sums, u.ranks, u.tensors);
+  auto const arithmetic = pack.arithmetic(u.optimizer, step, u.seed, i, segment, rate);
 #pragma unroll
-  for (int k = 0; k < update_depth; ++k) {
-    if (first + k * stride < u.n) packs[k].read(u, first + k * stride);
-  }
-  if (threadIdx.x == 0) step = update_constants(u);
-  Segment segment[update_depth];
-#pragma unroll
-  for (int k = 0; k < update_depth; ++k)
-    segment[k] = segment_of(u.segments, u.num_segments, first + k * stride);
-  __syncthreads();
-  if (step.skip) return;
-
-#pragma unroll
-  for (int k = 0; k < update_depth; ++k) {
-    Index const i = first + k * stride;
-    if (i < segment[k].begin || i >= segment[k].end || i >= u.n) continue;  // padding
-    float const rate =
-        segment_rate(u.optimizer, step.learning_rate, segment[k], u.sums, u.ranks, u.tensors);
-    auto const arithmetic = packs[k].arithmetic(u.optimizer, step, u.seed, i, segment[k], rate);
-#pragma unroll
-    for (int e = 0; e < update_width; ++e) arithmetic(e);
-    packs[k].write(u, i);
-  }
+  for (int e = 0; e < update_width; ++e) arithmetic(e);
+  pack.write(u, i);
 }
 
 /// @throws InvalidArgument unless all arrays start at multiples of 16 bytes and hold a multiple of

@@ -10,7 +10,9 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -22,6 +24,28 @@ enum class SkipCause : std::int32_t {
   gradient,    ///< a gradient is not finite: with a loss scale, an overflow
   loss,        ///< ... and so is a rank's loss: it began in the forward pass, whatever the scale
   divergence,  ///< ranks issued different collectives
+};
+
+/// What an optimizer's formula needs of an update's number alone, made with the decision: once a
+/// step, where a thread block of each update would make it again. Larger ones are not kept.
+struct KeptConstants {
+  static constexpr std::size_t room = 4;  ///< words
+  Index update = 0;                       ///< the number of which they are; 0: none are kept
+  std::uint64_t words[room] = {};         ///< an O::Constants
+
+  /// Whether constants of this type are kept.
+  template <class Constants>
+  static constexpr bool keeps = std::is_trivially_copyable_v<Constants> &&
+                                sizeof(Constants) <= room * sizeof(std::uint64_t) &&
+                                alignof(Constants) <= alignof(std::uint64_t);
+  /// Keeps those of update t, where they are kept.
+  template <class Constants>
+  ZERO_HOST_DEVICE void keep(Index t, Constants const& constants) {
+    if constexpr (keeps<Constants>) {
+      update = t;
+      std::memcpy(words, &constants, sizeof(Constants));
+    }
+  }
 };
 
 /// One element of device memory.
@@ -55,6 +79,7 @@ struct Decision {
   Index diverged_rank = -1;  ///< first rank that issued other collectives than rank 0 in this step
   Index bad_losses = 0;      ///< steps in a row, up to this one, that were skipped for a loss
   LossScaleState scale_state{};  ///< how far a moving scale has come
+  KeptConstants constants{};     ///< of the optimizer; kernels of GPUs read them
 
   /// Norm of the gradient that is applied.
   ZERO_HOST_DEVICE double clipped_norm() const { return norm * clip_factor; }
@@ -106,7 +131,8 @@ ZERO_HOST_DEVICE inline void move_loss_scale(Decision& d, LossScale const& optio
 /// @param decision of the step before, replaced by this one
 /// @param records [ranks, norm_record_doubles]
 /// @param inputs what else it depends on
-/// @param learning_rate (Index update, from 1) -> float
+/// @param learning_rate (Index update, from 1) -> float; where it has constants(update), they are
+///   kept
 template <class LearningRate>
 ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, DecisionInputs inputs,
                              LearningRate const& learning_rate) {
@@ -142,7 +168,10 @@ ZERO_HOST_DEVICE void decide(Decision& decision, double const* records, Decision
     ++decision.updates;
   }
   // Before the first good step there is no update to ask for: the rate is that of the first.
-  decision.learning_rate = learning_rate(decision.updates > 0 ? decision.updates : 1);
+  Index const update = decision.updates > 0 ? decision.updates : 1;
+  decision.learning_rate = learning_rate(update);
+  if constexpr (requires { learning_rate.constants(update); })
+    decision.constants.keep(update, learning_rate.constants(update));
   detail::move_loss_scale(decision, inputs.loss_scale);
 }
 
@@ -184,7 +213,7 @@ void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<
 /// @param records [inputs.ranks, norm_record_doubles], in rank order
 /// @param decision [1], of the step before; replaced
 /// @param inputs what else it depends on
-/// @param learning_rate (Index update, from 1) -> float, copied
+/// @param learning_rate (Index update, from 1) -> float, copied; its constants are kept
 template <class LearningRate, RunsHostCode D>
 void decide(typename D::Stream& stream, View<double const, D> records, View<Decision, D> decision,
             DecisionInputs inputs, LearningRate learning_rate) {

@@ -46,12 +46,14 @@ concept HasTrustRatio = Optimizer<O> && requires(O const& o, double norm) {
   { o.trust_ratio(norm, norm) } -> std::same_as<float>;
 };
 
-/// An optimizer's learning rate as a function of the update number, for decide().
+/// What of an optimizer depends on the update number alone, for decide().
 template <Optimizer O>
 struct LearningRateOf {
   O optimizer;  ///< asked for its rate
   /// Rate of update t, from 1.
   ZERO_HOST_DEVICE float operator()(Index t) const { return optimizer.learning_rate(t); }
+  /// The formula's constants in update t, from 1.
+  ZERO_HOST_DEVICE auto constants(Index t) const { return optimizer.constants(t); }
 };
 
 /// Sums of squares of all tensors' weights and directions, [ranks, tensors, 2]: row r is what the
