@@ -54,10 +54,10 @@ class Silent {
   void all_reduce(zero::Ordered<T, Device> full, zero::Where where) {
     if (!*silent_) inner_.all_reduce(full, where);
   }
-  void group_start() {
+  void group_start() requires zero::CanGroup<C> {
     if (!*silent_) inner_.group_start();
   }
-  void group_end() {
+  void group_end() requires zero::CanGroup<C> {
     if (!*silent_) inner_.group_end();
   }
 
