@@ -26,6 +26,13 @@ else
   "$bin/bench_gpt_step" 1.5b 8 03
 fi
 
+# Two ranks that share the first GPU and talk over the loopback: their hosts' time, and what overlap hides where the network is slow.
+two() { CUDA_VISIBLE_DEVICES=0 SECONDS_EACH=900 bash tests/cuda/several_ranks.sh 2 "$@"; }
+two "$bin/bench_enqueue" 6 | grep -F '[0]' || echo "bench_enqueue of two ranks ended with $?"
+if $gpt; then
+  two "$bin/bench_gpt_overlap" 350m 4 0123 cheap 5 2 || echo "bench_gpt_overlap of two ranks ended with $?"
+fi
+
 # State below the GPU: steps, the largest model (LARGEST=device,shared,... trains it, HOST_GIB is written to before), the host's update beside PyTorch's.
 if $gpt; then
   "$bin/bench_gpt_offload" 1.5b 8 || echo "bench_gpt_offload ended with $?"
@@ -51,8 +58,9 @@ if [ "$gpus" -gt 1 ]; then
   else
     "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_enqueue"
     if $gpt; then
-      for stage in 2 3; do # what runs beside what
-        for way in checked no-overlap unchecked copy-engines replay; do
+      "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_overlap" 1.5b 4 0123 cheap 8 3 | grep -E "stage|step"
+      for stage in 2 3; do # what else runs beside what
+        for way in checked unchecked copy-engines replay; do
           "$torchrun" --no_python --nproc_per_node "$gpus" "$bin/bench_gpt_step" 1.5b 4 "$stage" cheap 8 3 "$way" | grep stage
         done
       done

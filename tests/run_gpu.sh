@@ -42,11 +42,15 @@ else
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
   lines=40 one "cuda_tests" "$bin/cuda_tests"
+  lines=40 one "cuda_range_tests" "$bin/cuda_range_tests"
+  [ ! -x "$bin/zero-environment" ] || lines=2 one "zero-environment beside a GPU" bash tests/cuda/environment.sh "$bin/zero-environment"
   [ ! -x "$bin/cuda_checkpoint_tests" ] || lines=40 one "cuda_checkpoint_tests" "$bin/cuda_checkpoint_tests"
   if [ -x "$bin/gpt2_cuda_tests" ]; then
     lines=40 one "gpt2_cuda_tests" "$bin/gpt2_cuda_tests"
     lines=8 one "gpt2 ends with the same bits at every stage" bash tests/gpt2_cuda/same_bits.sh "$bin/gpt2"
     lines=20 one "gpt2 ends with the same bits with state below the GPU" bash tests/gpt2_cuda/offloaded_bits.sh "$bin/gpt2"
+    lines=20 limit=600 one "gpt2 under torchrun" bash tests/gpt2_cuda/torchrun.sh "$bin/gpt2"
+    lines=20 limit=600 one "gpt2 on tokens of a file, at published sizes" bash tests/gpt2_cuda/sizes_and_tokens.sh "$bin/gpt2"
     lines=20 one "gpt2 resumes what it has saved, and a host loads it" bash tests/gpt2_cuda/resumed_bits.sh "$bin/gpt2"
     for stage in 0 1 2 3; do
       lines=8 one "bytes over NCCL are those that the library counts, stage $stage" bash tests/cuda/wire.sh "$bin/gpt2" "$stage"
@@ -62,6 +66,9 @@ else
     lines=8 one "$scenario of 2 ranks over NCCL, a GPU each" \
       bash tests/cuda/several_ranks.sh --own-gpus 2 "$bin/cuda_ranks" "$scenario"
   done
+  lines=8 one "ranks over NCCL meet through a file" bash tests/cuda/id_file.sh "$bin/cuda_ranks"
+  [ ! -x "$bin/cuda_mpi_ranks" ] ||
+    lines=8 one "ranks over NCCL meet by MPI_Bcast" bash tests/cuda/mpi_ranks.sh "$bin/cuda_mpi_ranks"
   for scenario in late dies {late,dies}-stage-{1,3}{,-replay} late-stage-3{,-replay}-ahead; do
     lines=12 one "a rank of four over NCCL: $scenario" bash tests/cuda/failing_ranks.sh "$bin/cuda_ranks" "$scenario"
   done

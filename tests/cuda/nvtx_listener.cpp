@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profiler for tests: NVTX loads it where NVTX_INJECTION64_PATH names it, and it writes down what
-// it is told: "domain: +name" where a range starts and "domain: -name" where it ends, a line each.
+// A profiler for tests: NVTX loads it where NVTX_INJECTION64_PATH names it, or finds it where it is
+// linked in, and it writes down what it is told: "domain: +name" where a range starts and "domain:
+// -name" where it ends, a line each.
 #include <nvtx3/nvToolsExt.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace {
 
+/// Ranks may be threads.
+std::mutex& guard() {
+  static std::mutex mutex;
+  return mutex;
+}
 std::string& text() {
   static std::string all;
   return all;
@@ -24,6 +31,7 @@ std::string name_of(nvtxDomainHandle_t domain) {
   return *reinterpret_cast<std::string const*>(domain);
 }
 nvtxRangeId_t start(nvtxDomainHandle_t domain, nvtxEventAttributes_t const* attributes) {
+  std::lock_guard const lock(guard());
   static nvtxRangeId_t next = 0;
   std::string const name = attributes->message.ascii;
   open_ranges()[++next] = name;
@@ -31,6 +39,7 @@ nvtxRangeId_t start(nvtxDomainHandle_t domain, nvtxEventAttributes_t const* attr
   return next;
 }
 void end(nvtxDomainHandle_t domain, nvtxRangeId_t id) {
+  std::lock_guard const lock(guard());
   text() += name_of(domain) + ": -" + open_ranges().at(id) + "\n";
   open_ranges().erase(id);
 }
@@ -55,6 +64,16 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get) {
   put(table, NVTX_CBID_CORE2_DomainRangeEnd, end);
   return 1;
 }
+/// To be asked for while nobody opens or ends ranges.
 char const* zero_test_nvtx_text() { return text().c_str(); }
 
 }  // extern "C"
+
+namespace {
+
+/// By this pointer NVTX finds a profiler that is linked in. NVTX's header defines it, weakly, so
+/// that it is set before main() instead of defined.
+[[maybe_unused]] bool const linked_in =
+    (InitializeInjectionNvtx2_fnptr = InitializeInjectionNvtx2) != nullptr;
+
+}  // namespace

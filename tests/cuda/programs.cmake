@@ -56,6 +56,10 @@ if(ZERO_TESTS_LANE STREQUAL "cuda" AND TARGET zero-environment)
     ADD_LABELS 0
     PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" TIMEOUT 60 LABELS environment)
 endif()
+if(TARGET zero-environment)
+  add_test(NAME "cuda/zero-environment beside a GPU" COMMAND ${ZERO_BASH} ${cuda_dir}/environment.sh $<TARGET_FILE:zero-environment>)
+  set_tests_properties("cuda/zero-environment beside a GPU" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 60)
+endif()
 
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
@@ -69,6 +73,16 @@ endforeach()
 zero_cuda_test_options(cuda_tests)
 target_link_libraries(cuda_tests PRIVATE doctest::doctest)
 doctest_discover_tests(cuda_tests
+  TEST_PREFIX cuda/
+  ADD_LABELS 0
+  PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
+
+# What a profiler is told, in a program of its own: its own profiler is linked in.
+add_executable(cuda_range_tests ${cuda_dir}/ranges.cu ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp ${cuda_dir}/nvtx_listener.cpp
+  $<TARGET_OBJECTS:cuda_stage_0> $<TARGET_OBJECTS:cuda_stage_1> $<TARGET_OBJECTS:cuda_stage_2> $<TARGET_OBJECTS:cuda_stage_3>)
+zero_cuda_test_options(cuda_range_tests)
+target_link_libraries(cuda_range_tests PRIVATE doctest::doctest)
+doctest_discover_tests(cuda_range_tests
   TEST_PREFIX cuda/
   ADD_LABELS 0
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
@@ -102,6 +116,16 @@ foreach(world IN ITEMS 2 4)
       ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
   endforeach()
 endforeach()
+zero_cuda_ranks_test("ranks over NCCL meet through a file" ${ZERO_BASH} ${cuda_dir}/id_file.sh $<TARGET_FILE:cuda_ranks>)
+if(TARGET zero::mpi)
+  add_executable(cuda_mpi_ranks ${cuda_dir}/mpi_ranks.cu)
+  zero_cuda_test_options(cuda_mpi_ranks)
+  target_link_libraries(cuda_mpi_ranks PRIVATE MPI::MPI_CXX)
+  zero_cuda_ranks_test("ranks over NCCL meet by MPI_Bcast"
+    ${ZERO_BASH} ${cuda_dir}/mpi_ranks.sh $<TARGET_FILE:cuda_mpi_ranks> ${MPIEXEC_EXECUTABLE})
+else()
+  zero_leave_out("cuda_mpi_ranks" "there is no zero::mpi")
+endif()
 foreach(scenario IN ITEMS late dies
     late-stage-1 late-stage-3 late-stage-1-replay late-stage-3-replay
     dies-stage-1 dies-stage-3 dies-stage-1-replay dies-stage-3-replay

@@ -299,6 +299,39 @@ void late_choice(zero::LaunchOptions const& options) {
       options);
 }
 
+/// Ranks that know no address meet through the file that ZERO_NCCL_ID_FILE names, one world after
+/// the other at one path; training ends with the bits of ranks that meet by NCCL's own bootstrap.
+/// id_file.sh leaves there what an earlier run would.
+void id_file(int world) {
+  std::string const variables[] = {"MASTER_ADDR", "MASTER_PORT", "ZERO_NCCL_ID_FILE"};
+  std::vector<std::string> texts;
+  for (std::string const& name : variables) {
+    char const* const text = std::getenv(name.c_str());
+    demand(text != nullptr, "no " + name + ": id_file.sh starts this scenario");
+    texts.emplace_back(text);
+  }
+  Training t;
+  t.model = everything();
+  t.world = world;
+  t.bf16 = true;
+  t.on = RunsOn::nccl;
+  ::unsetenv("MASTER_ADDR");
+  ::unsetenv("MASTER_PORT");
+  Trained const first = train_stage(3, t);
+  Trained const second = train_stage(3, t);
+  ::setenv("MASTER_ADDR", texts[0].c_str(), 1);
+  ::setenv("MASTER_PORT", texts[1].c_str(), 1);
+  ::unsetenv("ZERO_NCCL_ID_FILE");
+  Trained const by_address = train_stage(3, t);
+  demand(!first.elements.empty(), "no elements");
+  for (Trained const* by_file : {&first, &second}) {
+    demand(by_file->elements == by_address.elements, "bits of ranks that met through a file");
+    demand(by_file->losses == by_address.losses, "losses of ranks that met through a file");
+  }
+  std::printf("twice through '%s' and once at %s: %zu elements alike\n", texts[2].c_str(),
+              texts[0].c_str(), first.elements.size());
+}
+
 /// The last rank does not come.
 void late(zero::LaunchOptions const& options) {
   zero::launch<Nccl>(
@@ -373,6 +406,7 @@ int run(std::string const& scenario) {
   if (scenario.rfind("training-", 0) == 0) training(scenario.back() - '0', place->size);
   if (scenario == "copy-engines") copy_engines(place->size);
   if (scenario == "late-choice") late_choice(options);
+  if (scenario == "id-file") id_file(place->size);
   if (scenario == "lone-choice") lone_choice(place->rank, place->size);
   if (scenario.rfind("late-stage", 0) == 0 || scenario.rfind("dies-stage", 0) == 0)
     failing_trainer(scenario, place->rank, place->size);

@@ -30,6 +30,12 @@ if(TARGET gpt2)
     set_tests_properties("gpt2_cuda/the program resumes what it has saved, and a host loads it" PROPERTIES
       LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   endif()
+  add_test(NAME "gpt2_cuda/the program under torchrun"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/torchrun.sh $<TARGET_FILE:gpt2>)
+  add_test(NAME "gpt2_cuda/the program on tokens of a file, at published sizes"
+    COMMAND ${ZERO_BASH} ${zero_tests_dir}/gpt2_cuda/sizes_and_tokens.sh $<TARGET_FILE:gpt2>)
+  set_tests_properties("gpt2_cuda/the program under torchrun" "gpt2_cuda/the program on tokens of a file, at published sizes" PROPERTIES
+    LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 600 RUN_SERIAL ON)
   foreach(stage RANGE 3)
     set(name "gpt2_cuda/bytes over NCCL are those that the library counts, stage ${stage}")
     add_test(NAME ${name} COMMAND ${ZERO_BASH} ${cuda_dir}/wire.sh $<TARGET_FILE:gpt2> ${stage})
