@@ -151,32 +151,82 @@ void sums(int stage, int world, bool bf16) {
 }
 
 /// From the second step on nothing is allocated and the host waits for nothing; what CUDA was asked
-/// for is the plan, but for the one byte that a buffer of none takes; all of it is given back.
+/// for is the plan, but for the one byte that a buffer of none takes; all of it is given back. A
+/// host that is 128 launches of a channel ahead waits, as it does for CUDA's own queue: steps that
+/// have fewer in all show that nothing else lets it wait.
 void quiet(int stage, int world) {
   for (bool replay : {false, true}) {
-    Training t;
-    t.model = everything();
-    t.world = world;
-    t.bf16 = true;
-    t.on = RunsOn::nccl;
-    t.steps = 40;  // far ahead of the GPU
-    t.quiet = true;
-    t.options.clip = 0.5f;
-    t.options.replay = replay;
-    Trained const got = train_stage(stage, t);
-    demand(got.calls.allocations == 0, std::to_string(got.calls.allocations) + " allocations");
-    demand(got.calls.waits == 0, std::to_string(got.calls.waits) + " waits");
-    demand(got.peak_bytes == got.planned_bytes, "plan and peak of the ledger");
-    std::printf("stage %d, world %d%s: planned %lld bytes, CUDA gave at most %lld, %lld are left\n",
-                stage, world, replay ? ", replayed" : "", static_cast<long long>(got.planned_bytes),
-                static_cast<long long>(got.allocated.peak),
-                static_cast<long long>(got.allocated.bytes));
-    int const rank = zero::find_place(zero::Environment::of_process())->rank;
-    demand(rank != 0 || (got.allocated.peak >= got.planned_bytes &&
-                         got.allocated.peak <= got.planned_bytes + 16),
-           "plan and peak of CUDA");
-    demand(got.allocated.bytes == 0 && got.allocated.pinned == 0, "memory is left");
+    for (bool ahead : {false, true}) {
+      Training t;
+      t.model = everything();
+      t.world = world;
+      t.bf16 = true;
+      t.on = RunsOn::nccl;
+      // A channel launches at most a gather a visit or a publication and a reduction a unit.
+      std::size_t const launches = t.model.schedule.size() + t.model.units.size();
+      t.steps = ahead ? 40 : static_cast<int>(zero::cuda::detail::NcclLaunches::most / launches);
+      demand(t.steps > 3, "too few steps");
+      t.quiet = true;
+      t.options.clip = 0.5f;
+      t.options.replay = replay;
+      Trained const got = train_stage(stage, t);
+      demand(got.calls.allocations == 0, std::to_string(got.calls.allocations) + " allocations");
+      demand(got.calls.waits == 0, std::to_string(got.calls.waits) + " waits");
+      demand(got.calls.conditions == 0, std::to_string(got.calls.conditions) + " conditions");
+      demand(ahead || got.calls.pauses == 0, std::to_string(got.calls.pauses) + " pauses");
+      demand(got.peak_bytes == got.planned_bytes, "plan and peak of the ledger");
+      std::printf(
+          "stage %d, world %d%s, %d steps: planned %lld bytes, CUDA gave at most %lld, %lld are "
+          "left; %lld pauses\n",
+          stage, world, replay ? ", replayed" : "", t.steps,
+          static_cast<long long>(got.planned_bytes), static_cast<long long>(got.allocated.peak),
+          static_cast<long long>(got.allocated.bytes), static_cast<long long>(got.calls.pauses));
+      int const rank = zero::find_place(zero::Environment::of_process())->rank;
+      demand(rank != 0 || (got.allocated.peak >= got.planned_bytes &&
+                           got.allocated.peak <= got.planned_bytes + 16),
+             "plan and peak of CUDA");
+      demand(got.allocated.bytes == 0 && got.allocated.pinned == 0, "memory is left");
+    }
   }
+}
+
+/// What quiet() does not find would be counted: a stream that its work holds up lets the host wait
+/// where 128 launches are under way, and where it is synchronized, and nowhere before.
+void counted_waits(zero::LaunchOptions const& options) {
+  zero::launch<Nccl>(
+      1,
+      [](auto communicator) {
+        auto stream = communicator.device().stream();
+        Index const elements = 64 * communicator.size();
+        DeviceMemory<float, Device> memory(communicator.device(), elements);
+        auto claim = memory.claim(stream);
+        auto const reduce = [&](std::size_t times) {
+          for (std::size_t i = 0; i < times; ++i)
+            communicator.all_reduce(claim.target(0, elements), zero::Where{"test", "unit", 1});
+        };
+        reduce(1);
+        stream.synchronize();  // the channel is made, and nothing is under way
+        auto const pauses = [&](auto f) {
+          stream.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });
+          Calls const before = calls();
+          f();
+          Index const found = (calls() - before).pauses;
+          stream.synchronize();
+          return found;
+        };
+        std::size_t const most = zero::cuda::detail::NcclLaunches::most;
+        Index const below = pauses([&] { reduce(most); });
+        Index const full = pauses([&] { reduce(most + 1); });
+        Index const ended = pauses([&] { stream.synchronize(); });
+        std::printf(
+            "pauses: %lld with %zu launches under way, %lld with one more, %lld at the end\n",
+            static_cast<long long>(below), most, static_cast<long long>(full),
+            static_cast<long long>(ended));
+        demand(below == 0, "a host waits before its channel is full");
+        demand(full > 0, "a wait for a full channel is not counted");
+        demand(ended > 0, "a wait for a stream is not counted");
+      },
+      options);
 }
 
 /// Against threads on this rank's GPU, which add in rank order. Both round sums of `world` terms by
@@ -372,6 +422,7 @@ int run(std::string const& scenario) {
   if (scenario == "collectives") collectives(options);
   if (scenario.rfind("training-", 0) == 0) training(scenario.back() - '0', place->size);
   if (scenario == "copy-engines") copy_engines(place->size);
+  if (scenario == "counted-waits") counted_waits(options);
   if (scenario == "late-choice") late_choice(options);
   if (scenario == "lone-choice") lone_choice(place->rank, place->size);
   if (scenario.rfind("late-stage", 0) == 0 || scenario.rfind("dies-stage", 0) == 0)

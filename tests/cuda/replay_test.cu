@@ -73,6 +73,7 @@ TEST_CASE(
     Trained const trained = train(stage, training);
     CHECK(trained.calls.allocations == 0);
     CHECK(trained.calls.waits == 0);
+    CHECK(trained.calls.pauses == 0);
     CHECK(trained.peak_bytes == trained.planned_bytes);
     CHECK(trained.left_bytes == 0);
   }

@@ -185,6 +185,9 @@ TEST_CASE("no allocation and no host wait from step 2 on") {
       Trained const trained = train(stage, training);
       CHECK(trained.calls.allocations == 0);
       CHECK(trained.calls.waits == 0);
+      CHECK(trained.calls.pauses == 0);
+      // Threads meet at every collective, whose ranks wait for each other and for no GPU.
+      if (world == 1) CHECK(trained.calls.conditions == 0);
     }
   }
 }

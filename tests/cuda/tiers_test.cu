@@ -110,6 +110,7 @@ TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocate
     Trained const quiet = train(place, training);
     CHECK(quiet.calls.allocations == 0);
     CHECK(quiet.calls.waits == 0);
+    CHECK(quiet.calls.pauses == 0);
   }
 }
 

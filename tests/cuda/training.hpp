@@ -48,7 +48,7 @@ struct Trained {
   std::uint64_t parameters_hash = 0;
   zero::Index planned_bytes = 0;
   zero::Index peak_bytes = 0;  ///< of rank 0's device, without the model's own
-  Calls calls{};               ///< of rank 0 from step 2 on, where quiet
+  Calls calls{};  ///< of rank 0 from step 2 on, where replayed from step 3, where quiet
   zero::Index left_bytes = 0;  ///< once the trainer is gone
   Allocated allocated{};       ///< peak of this process, without the model's own; left at the end
 };
