@@ -70,8 +70,8 @@ endif()
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
 add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu)
 zero_count_calls(cuda_tests)
-# The matrix of trainers, one stage an object: nvcc takes its time. Above 3: state below the device.
-foreach(stage RANGE 8)
+# The matrix of trainers, one stage an object: nvcc takes its time. Above 3: state below the device, or unchecked gradients.
+foreach(stage RANGE 10)
   add_library(cuda_stage_${stage} OBJECT ${cuda_dir}/stage.cu)
   target_compile_definitions(cuda_stage_${stage} PRIVATE ZERO_TEST_STAGE=${stage})
   zero_cuda_test_options(cuda_stage_${stage})

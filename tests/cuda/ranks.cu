@@ -104,10 +104,11 @@ void collectives(zero::LaunchOptions const& options) {
 /// `world - 1` sums to the wire's type, each by at most u = 2^-24 (2^-8 in bf16) of what is
 /// added up: (1 + u)^(world - 1) - 1 of the magnitudes; the mean, its product with 0.1 and what was
 /// read of each rank round in float: 8 u_32.
-void sums(int stage, int world, bool bf16) {
+void sums(int stage, int world, Precision precision) {
+  bool const bf16 = precision == Precision::bf16;
   Training t;
   t.model = everything();
-  t.bf16 = bf16;
+  t.precision = precision;
   t.steps = 1;
   std::vector<Trained> alone;
   for (int r = 0; r < world; ++r) {
@@ -160,7 +161,7 @@ void quiet(int stage, int world) {
       Training t;
       t.model = everything();
       t.world = world;
-      t.bf16 = true;
+      t.precision = Precision::bf16;
       t.on = RunsOn::nccl;
       // A channel launches at most a gather a visit or a publication and a reduction a unit.
       std::size_t const launches = t.model.schedule.size() + t.model.units.size();
@@ -234,13 +235,14 @@ void counted_waits(zero::LaunchOptions const& options) {
 /// gradient is about 0. So most float weights are within 64 roundings of a step. Sums themselves,
 /// and all that is bf16, sums() holds.
 void training(int stage, int world) {
-  for (bool bf16 : {false, true}) {
-    sums(stage, world, bf16);
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
+    bool const bf16 = precision == Precision::bf16;
+    sums(stage, world, precision);
     for (Index accumulation : {1, 3}) {
       Training t;
       t.model = everything();
       t.world = world;
-      t.bf16 = bf16;
+      t.precision = precision;
       t.options.accumulation = accumulation;
       t.options.bucket = 500;
       Trained const reference = train_stage(stage, t);
@@ -284,7 +286,7 @@ void copy_engines(int world) {
       Training t;
       t.model = everything();
       t.world = world;
-      t.bf16 = true;
+      t.precision = Precision::bf16;
       t.on = RunsOn::nccl;
       t.options.bucket = 500;
       t.options.prefetch = 2;
