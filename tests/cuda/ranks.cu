@@ -244,14 +244,15 @@ std::pair<Index, double> beyond(Trained const& a, Trained const& b, double bound
 }
 
 /// Against threads on this rank's GPU, which add in rank order and round once to the wire's type.
-/// NCCL rounds up to world - 1 sums, so that a gradient is off by world * u of its size, u = 2^-24
-/// in float and 2^-9 in bf16, where its terms do not cancel. Adam's step is the rate times a
-/// quotient of about 1, whose two parts are off by that share each: 2 world u of the rate a step.
-/// In bf16 that is the bound, from the second step on, since the first one is the rate itself
-/// whatever a gradient's size; weights that differ already add less, as they are rounded to the
-/// same parameters but for a few. In float it is 64 / 2 times as much, for what the steps before
-/// have moved. Beyond it are gradients of about 0 alone: at most 1 %. One rank whose batches are
-/// another's moves a fifth of the weights farther.
+/// NCCL rounds world - 1 sums, so that both together are off by world * u, u = 2^-24 in float and
+/// 2^-8 in bf16, of a gradient whose terms do not cancel. Adam's step is the rate times a quotient
+/// of averages over the steps so far, of gradients and of their squares: where each step's gradient
+/// is off by a share, both averages are off by a mean of the shares, with nearly the same weights,
+/// and the quotient by less than one share. So world * u of the rate a step is the bound in bf16;
+/// weights that differ add little, as all but a few are rounded to the same parameters. The first
+/// step alone says nothing: it is the rate, whatever a gradient's size. In float nothing is rounded
+/// in between, and what differs is handed on: 64 times as much. Beyond the bound are gradients of
+/// about 0: at most 1 %. One rank whose batches are another's moves a fifth of the weights farther.
 void training(int stage, int world) {
   for (Precision precision : {Precision::fp32, Precision::bf16}) {
     bool const bf16 = precision == Precision::bf16;
