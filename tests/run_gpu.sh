@@ -57,7 +57,8 @@ else
     done
   fi
   for world in 2 4; do
-    for scenario in collectives training-0 training-1 training-2 training-3 copy-engines late-choice lone-choice; do
+    for scenario in collectives training-0 training-1 training-2 training-3 counted-waits copy-engines late-choice \
+      lone-choice; do
       lines=8 one "$scenario of $world ranks over NCCL" \
         bash tests/cuda/several_ranks.sh "$world" "$bin/cuda_ranks" "$scenario"
     done

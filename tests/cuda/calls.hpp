@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Calls of the CUDA runtime that allocate or let the host wait, counted a thread, and bytes that it
-// has given out, counted a process: calls.cpp stands before the runtime's own functions.
+// Calls that allocate or let the host wait, counted a thread, and bytes that CUDA's runtime has
+// given out, counted a process: calls.cpp stands before the runtime's own functions, and before
+// those of the system that this program's objects call.
 
 #include <zero/core/size.hpp>
 
@@ -9,10 +10,13 @@ namespace zero_test {
 
 struct Calls {
   zero::Index allocations = 0;  ///< of memory on the GPU and pinned, streams, events, graphs
-  zero::Index waits = 0;        ///< for a stream, an event or the GPU
+  zero::Index waits = 0;        ///< for a stream, an event or the GPU, as freeing memory does
+  zero::Index pauses = 0;       ///< yields and sleeps, as whoever looks again and again makes them
+  zero::Index conditions = 0;   ///< waits for what another thread of this process tells
 
   friend Calls operator-(Calls const& a, Calls const& b) {
-    return {a.allocations - b.allocations, a.waits - b.waits};
+    return {a.allocations - b.allocations, a.waits - b.waits, a.pauses - b.pauses,
+            a.conditions - b.conditions};
   }
 };
 

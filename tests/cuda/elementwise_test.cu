@@ -231,5 +231,47 @@ TEST_CASE("more than 2^31 elements") {
   }
 }
 
+TEST_CASE("flatten and unflatten more than 2^31 elements") {
+  Device device;
+  auto stream = device.stream();
+  // A small tensor before the large one and behind it, so that each begins somewhere.
+  Index const n = (Index{1} << 31) + 4096 + 64;
+  Index const all = n + 2 * 64;
+  auto own_bytes = device.allocate(all * 2, "test");
+  auto back_bytes = device.allocate(all * 2, "test");
+  auto flat_bytes = device.allocate(all * 4, "test");
+  zero::View<bf16, Device> const own{reinterpret_cast<bf16*>(own_bytes.address()), all};
+  zero::View<bf16, Device> const back{reinterpret_cast<bf16*>(back_bytes.address()), all};
+  zero::View<float, Device> const flat{reinterpret_cast<float*>(flat_bytes.address()), all};
+  zero::Initial const initial = zero::Initial::uniform(-1, 1);
+  initialise(stream, own, initial, 3, 2, Index{0});
+  initialise(stream, flat, initial, 3, 4, Index{0});
+  fill_zero(stream, back);
+  auto const pieces_of = [&](zero::View<bf16, Device> of) {
+    return std::vector<zero::FlatPiece>{{of.sub(0, 64).address(), 0, 64},
+                                        {of.sub(64, n).address(), 64, n},
+                                        {of.sub(64 + n, 64).address(), 64 + n, 64}};
+  };
+  auto const from = pieces_of(own);
+  auto const to = pieces_of(back);
+  flatten(stream, flat, zero::OwnBuffers<bf16 const, Device>{from}, true);
+  unflatten(stream, zero::OwnBuffers<bf16, Device>{to}, zero::View<float const, Device>(flat));
+  for (Index begin : {Index{0}, (Index{1} << 31) - 500, all - 1000}) {
+    std::vector<float> wides(1000);
+    std::vector<bf16> narrows(1000);
+    copy_out(stream, wides.data(), zero::View<float const, Device>(flat.sub(begin, 1000)));
+    copy_out(stream, narrows.data(), zero::View<bf16 const, Device>(back.sub(begin, 1000)));
+    stream.synchronize();
+    Index wrong = 0;
+    for (Index i = 0; i < 1000; ++i) {
+      float const sum =
+          initial.value(3, 4, begin + i) + stored<bf16>(initial.value(3, 2, begin + i));
+      wrong += wides[zero::at(i)] != sum;
+      wrong += static_cast<float>(narrows[zero::at(i)]) != stored<bf16>(sum);
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 }  // namespace
 }  // namespace zero_test

@@ -143,5 +143,55 @@ TEST_CASE("Adagrad, in every storage") { check_storages(zero::Adagrad{}); }
 TEST_CASE("Sgd, in every storage") { check_storages(zero::Sgd{}); }
 TEST_CASE("Lamb, in every storage, norms of tensors included") { check_storages(zero::Lamb{}); }
 
+TEST_CASE("norms of a tensor of more than 2^31 elements, in two slices and several launches") {
+  zero::Lamb const lamb{.weight_decay = 1};
+  Device device;
+  auto stream = device.stream();
+  Index const n = (Index{1} << 31) + 64 * 34;
+  auto g_bytes = device.allocate(n * 2, "test");
+  auto w_bytes = device.allocate(n * 4, "test");
+  auto s_bytes = device.allocate(n * 8, "test");
+  View<bf16, Device> const g{reinterpret_cast<bf16*>(g_bytes.address()), n};
+  View<float, Device> const w{reinterpret_cast<float*>(w_bytes.address()), n};
+  View<float, Device> const s{reinterpret_cast<float*>(s_bytes.address()), 2 * n};
+  fill_zero(stream, g);
+  fill_zero(stream, s);
+  auto const put = [&](auto view, double value) {
+    initialise(stream, view, zero::Initial::constant(value), 0, 0, Index{0});
+  };
+  put(w, 1);  // as a direction it is 1 as well, without gradient and states
+  Segment segment{0, n, 0, 0, 1.0f, 1.0f};
+  Decision decision;
+  decision.updates = 1;
+  GuardedMemory table(device, stream, std::vector<Segment>{segment});
+  GuardedMemory decisions(device, stream, std::vector<Decision>{decision});
+  GuardedMemory sums(device, stream, std::vector<double>(4, 0.0));
+  zero::Update<zero::Lamb, bf16, float, Device> const of_all{
+      lamb, g, w, s, {}, table.read(), decisions.read()};
+  auto const measured = [&] {
+    measure_norms(stream, of_all, sums.view(), zero::NormSlices{0, 2, n / 2, 1});
+    return sums.values();
+  };
+  double const half = static_cast<double>(n / 2);
+  CHECK(measured() == std::vector<double>(4, half));
+  // Each of these is counted once, with all that belongs to it: two in the first slice.
+  for (Index where : {Index{0}, Index{1} << 30, (Index{1} << 31) - 1, Index{1} << 31, n - 1}) {
+    put(g.sub(where, 1), 0.5);
+    put(w.sub(where, 1), 3);
+    put(s.sub(where, 1), 0.25);
+    put(s.sub(n + where, 1), 4);
+  }
+  float states[] = {0.25f, 4.0f};
+  double const direction = lamb.direction(lamb.constants(1), 3.0f, 0.5f, states, 1.0f);
+  double const more = direction * direction - 1;
+  CHECK(std::abs(more) > 0.1);
+  std::vector<double> const found = measured();
+  CHECK(found[0] == half + 2 * 8);
+  CHECK(found[2] == half + 3 * 8);
+  // From a sum below 2^32 on, a sum of doubles is rounded to 2^-21, and all but five are whole.
+  CHECK(std::abs(found[1] - (half + 2 * more)) < 1e-4);
+  CHECK(std::abs(found[3] - (half + 3 * more)) < 1e-4);
+}
+
 }  // namespace
 }  // namespace zero_test

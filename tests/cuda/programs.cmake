@@ -10,6 +10,15 @@ function(zero_cuda_test_options target)
   target_link_libraries(${target} PRIVATE zero::cuda ${CMAKE_DL_LIBS})
 endfunction()
 
+# calls.cpp counts what the target's objects call of CUDA and, as their waits, of the system.
+function(zero_count_calls target)
+  target_sources(${target} PRIVATE ${cuda_dir}/calls.cpp)
+  foreach(name IN ITEMS sched_yield nanosleep clock_nanosleep pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
+      _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)
+    target_link_options(${target} PRIVATE LINKER:--wrap=${name})
+  endforeach()
+endfunction()
+
 set(cuda_hpp ${zero_cuda_headers})
 list(FILTER cuda_hpp INCLUDE REGEX "[.]hpp$")
 zero_header_tests(headers.cuda_host HEADERS ${cuda_hpp} LIBRARIES zero::cuda)
@@ -32,8 +41,9 @@ include(doctest)
 
 # What needs CUDA's and NCCL's libraries, but no GPU.
 zero_test_main()
-add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp)
-zero_test_options(cuda_host_tests LIBRARIES zero_test_main zero::cuda)
+add_executable(cuda_host_tests ${cuda_dir}/bootstrap.cpp ${cuda_dir}/range.cpp ${cuda_dir}/counted.cpp)
+zero_test_options(cuda_host_tests LIBRARIES zero_test_main zero::cuda ${CMAKE_DL_LIBS})
+zero_count_calls(cuda_host_tests)
 add_library(zero_test_nvtx_listener MODULE ${cuda_dir}/nvtx_listener.cpp)
 target_link_libraries(zero_test_nvtx_listener PRIVATE zero::cuda)
 add_dependencies(cuda_host_tests zero_test_nvtx_listener)
@@ -62,9 +72,10 @@ if(TARGET zero-environment)
 endif()
 
 file(GLOB cuda_tests CONFIGURE_DEPENDS ${cuda_dir}/*_test.cu)
-add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp)
-# The matrix of trainers, one stage an object: nvcc takes its time. Above 3: state below the device.
-foreach(stage RANGE 8)
+add_executable(cuda_tests ${cuda_tests} ${cuda_dir}/main.cu)
+zero_count_calls(cuda_tests)
+# The matrix of trainers, one stage an object: nvcc takes its time. Above 3: state below the device, or unchecked gradients.
+foreach(stage RANGE 10)
   add_library(cuda_stage_${stage} OBJECT ${cuda_dir}/stage.cu)
   target_compile_definitions(cuda_stage_${stage} PRIVATE ZERO_TEST_STAGE=${stage})
   zero_cuda_test_options(cuda_stage_${stage})
@@ -101,7 +112,8 @@ else()
 endif()
 
 # Several processes over NCCL, on one GPU if need be.
-add_executable(cuda_ranks ${cuda_dir}/ranks.cu ${cuda_dir}/calls.cpp)
+add_executable(cuda_ranks ${cuda_dir}/ranks.cu)
+zero_count_calls(cuda_ranks)
 foreach(stage RANGE 3)
   target_sources(cuda_ranks PRIVATE $<TARGET_OBJECTS:cuda_stage_${stage}>)
 endforeach()
@@ -111,7 +123,8 @@ function(zero_cuda_ranks_test name)
   set_tests_properties("cuda/${name}" PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
 foreach(world IN ITEMS 2 4)
-  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3 copy-engines late-choice lone-choice)
+  foreach(scenario IN ITEMS collectives training-0 training-1 training-2 training-3 counted-waits copy-engines late-choice
+      lone-choice)
     zero_cuda_ranks_test("${scenario} of ${world} ranks over NCCL"
       ${ZERO_BASH} ${cuda_dir}/several_ranks.sh ${world} $<TARGET_FILE:cuda_ranks> ${scenario})
   endforeach()

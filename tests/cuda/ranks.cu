@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace zero_test {
@@ -104,10 +105,11 @@ void collectives(zero::LaunchOptions const& options) {
 /// `world - 1` sums to the wire's type, each by at most u = 2^-24 (2^-8 in bf16) of what is
 /// added up: (1 + u)^(world - 1) - 1 of the magnitudes; the mean, its product with 0.1 and what was
 /// read of each rank round in float: 8 u_32.
-void sums(int stage, int world, bool bf16) {
+void sums(int stage, int world, Precision precision) {
+  bool const bf16 = precision == Precision::bf16;
   Training t;
   t.model = everything();
-  t.bf16 = bf16;
+  t.precision = precision;
   t.steps = 1;
   std::vector<Trained> alone;
   for (int r = 0; r < world; ++r) {
@@ -151,74 +153,148 @@ void sums(int stage, int world, bool bf16) {
 }
 
 /// From the second step on nothing is allocated and the host waits for nothing; what CUDA was asked
-/// for is the plan, but for the one byte that a buffer of none takes; all of it is given back.
+/// for is the plan, but for the one byte that a buffer of none takes; all of it is given back. A
+/// host that is 128 launches of a channel ahead waits, as it does for CUDA's own queue: steps that
+/// have fewer in all show that nothing else lets it wait.
 void quiet(int stage, int world) {
   for (bool replay : {false, true}) {
-    Training t;
-    t.model = everything();
-    t.world = world;
-    t.bf16 = true;
-    t.on = RunsOn::nccl;
-    t.steps = 40;  // far ahead of the GPU
-    t.quiet = true;
-    t.options.clip = 0.5f;
-    t.options.replay = replay;
-    Trained const got = train_stage(stage, t);
-    demand(got.calls.allocations == 0, std::to_string(got.calls.allocations) + " allocations");
-    demand(got.calls.waits == 0, std::to_string(got.calls.waits) + " waits");
-    demand(got.peak_bytes == got.planned_bytes, "plan and peak of the ledger");
-    std::printf("stage %d, world %d%s: planned %lld bytes, CUDA gave at most %lld, %lld are left\n",
-                stage, world, replay ? ", replayed" : "", static_cast<long long>(got.planned_bytes),
-                static_cast<long long>(got.allocated.peak),
-                static_cast<long long>(got.allocated.bytes));
-    int const rank = zero::find_place(zero::Environment::of_process())->rank;
-    demand(rank != 0 || (got.allocated.peak >= got.planned_bytes &&
-                         got.allocated.peak <= got.planned_bytes + 16),
-           "plan and peak of CUDA");
-    demand(got.allocated.bytes == 0 && got.allocated.pinned == 0, "memory is left");
-  }
-}
-
-/// Against threads on this rank's GPU, which add in rank order. Both round sums of `world` terms by
-/// world * 2^-24 of their size; Adam turns that into at most the same share of a step, but where a
-/// gradient is about 0. So most float weights are within 64 roundings of a step. Sums themselves,
-/// and all that is bf16, sums() holds.
-void training(int stage, int world) {
-  for (bool bf16 : {false, true}) {
-    sums(stage, world, bf16);
-    for (Index accumulation : {1, 3}) {
+    for (bool ahead : {false, true}) {
       Training t;
       t.model = everything();
       t.world = world;
-      t.bf16 = bf16;
-      t.options.accumulation = accumulation;
-      t.options.bucket = 500;
-      Trained const reference = train_stage(stage, t);
+      t.precision = Precision::bf16;
       t.on = RunsOn::nccl;
+      // A channel launches at most a gather a visit or a publication and a reduction a unit.
+      std::size_t const launches = t.model.schedule.size() + t.model.units.size();
+      t.steps = ahead ? 40 : static_cast<int>(zero::cuda::detail::NcclLaunches::most / launches);
+      demand(t.steps > 3, "too few steps");
+      t.quiet = true;
+      t.options.clip = 0.5f;
+      t.options.replay = replay;
       Trained const got = train_stage(stage, t);
-      t.options.replay = true;  // publications as well
-      demand(train_stage(stage, t).elements == got.elements, "replays have other bits");
-      for (std::size_t s = 0; s < got.decisions.size(); ++s) {
-        double const norm = reference.decisions[s][0];
-        demand(std::abs(got.decisions[s][0] - norm) <= norm * (bf16 ? 0.02 : 1e-4), "norm");
-      }
-      if (bf16) continue;  // sums() holds these: their roundings are as large as a step
-      double const step = 0.02;
-      double const bound = step * 4 * world * 64 * std::ldexp(1.0, -24);
-      Index beyond = 0;
-      double worst = 0;
-      for (auto const& [place, values] : got.elements) {
-        double const apart = std::abs(double{values[0]} - double{reference.elements.at(place)[0]});
-        worst = std::max(worst, apart);
-        beyond += apart > bound;
-      }
+      demand(got.calls.allocations == 0, std::to_string(got.calls.allocations) + " allocations");
+      demand(got.calls.waits == 0, std::to_string(got.calls.waits) + " waits");
+      demand(got.calls.conditions == 0, std::to_string(got.calls.conditions) + " conditions");
+      demand(ahead || got.calls.pauses == 0, std::to_string(got.calls.pauses) + " pauses");
+      demand(got.peak_bytes == got.planned_bytes, "plan and peak of the ledger");
       std::printf(
-          "stage %d, world %d, %s, accumulation %lld: %zu elements, worst/bound %.3f, beyond "
-          "%lld\n",
-          stage, world, "fp32", static_cast<long long>(accumulation), got.elements.size(),
-          worst / bound, static_cast<long long>(beyond));
-      demand(!got.elements.empty(), "no elements");
-      demand(beyond * 100 <= static_cast<Index>(got.elements.size()), "more than 1 % beyond");
+          "stage %d, world %d%s, %d steps: planned %lld bytes, CUDA gave at most %lld, %lld are "
+          "left; %lld pauses\n",
+          stage, world, replay ? ", replayed" : "", t.steps,
+          static_cast<long long>(got.planned_bytes), static_cast<long long>(got.allocated.peak),
+          static_cast<long long>(got.allocated.bytes), static_cast<long long>(got.calls.pauses));
+      int const rank = zero::find_place(zero::Environment::of_process())->rank;
+      demand(rank != 0 || (got.allocated.peak >= got.planned_bytes &&
+                           got.allocated.peak <= got.planned_bytes + 16),
+             "plan and peak of CUDA");
+      demand(got.allocated.bytes == 0 && got.allocated.pinned == 0, "memory is left");
+    }
+  }
+}
+
+/// What quiet() does not find would be counted: a stream that its work holds up lets the host wait
+/// where 128 launches are under way, and where it is synchronized, and nowhere before.
+void counted_waits(zero::LaunchOptions const& options) {
+  zero::launch<Nccl>(
+      1,
+      [](auto communicator) {
+        auto stream = communicator.device().stream();
+        Index const elements = 64 * communicator.size();
+        DeviceMemory<float, Device> memory(communicator.device(), elements);
+        auto claim = memory.claim(stream);
+        auto const reduce = [&](std::size_t times) {
+          for (std::size_t i = 0; i < times; ++i)
+            communicator.all_reduce(claim.target(0, elements), zero::Where{"test", "unit", 1});
+        };
+        reduce(1);
+        stream.synchronize();  // the channel is made, and nothing is under way
+        auto const pauses = [&](auto f) {
+          stream.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });
+          Calls const before = calls();
+          f();
+          Index const found = (calls() - before).pauses;
+          stream.synchronize();
+          return found;
+        };
+        std::size_t const most = zero::cuda::detail::NcclLaunches::most;
+        Index const below = pauses([&] { reduce(most); });
+        Index const full = pauses([&] { reduce(most + 1); });
+        Index const ended = pauses([&] { stream.synchronize(); });
+        std::printf(
+            "pauses: %lld with %zu launches under way, %lld with one more, %lld at the end\n",
+            static_cast<long long>(below), most, static_cast<long long>(full),
+            static_cast<long long>(ended));
+        demand(below == 0, "a host waits before its channel is full");
+        demand(full > 0, "a wait for a full channel is not counted");
+        demand(ended > 0, "a wait for a stream is not counted");
+      },
+      options);
+}
+
+/// Elements of a whose weight is farther than the bound from b's, and the worst share of it.
+std::pair<Index, double> beyond(Trained const& a, Trained const& b, double bound) {
+  Index count = 0;
+  double worst = 0;
+  for (auto const& [place, values] : a.elements) {
+    double const apart = std::abs(double{values[0]} - double{b.elements.at(place)[0]});
+    worst = std::max(worst, apart / bound);
+    count += apart > bound;
+  }
+  return {count, worst};
+}
+
+/// Against threads on this rank's GPU, which add in rank order and round once to the wire's type.
+/// NCCL rounds world - 1 sums, so that both together are off by world * u, u = 2^-24 in float and
+/// 2^-8 in bf16, of a gradient whose terms do not cancel. Adam's step is the rate times a quotient
+/// of averages over the steps so far, of gradients and of their squares: where each step's gradient
+/// is off by a share, both averages are off by a mean of the shares, with nearly the same weights,
+/// and the quotient by less than one share. So world * u of the rate a step is the bound in bf16;
+/// weights that differ add little, as all but a few are rounded to the same parameters. The first
+/// step alone says nothing: it is the rate, whatever a gradient's size. In float nothing is rounded
+/// in between, and what differs is handed on: 64 times as much. Beyond the bound are gradients of
+/// about 0: at most 1 %. One rank whose batches are another's moves a fifth of the weights farther.
+void training(int stage, int world) {
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
+    bool const bf16 = precision == Precision::bf16;
+    sums(stage, world, precision);
+    for (Index accumulation : {1, 3}) {
+      for (int steps : bf16 ? std::vector<int>{2, 3, 4} : std::vector<int>{4}) {
+        Training t;
+        t.model = everything();
+        t.world = world;
+        t.precision = precision;
+        t.steps = steps;
+        t.options.accumulation = accumulation;
+        t.options.bucket = 500;
+        Trained const reference = train_stage(stage, t);
+        t.first_rank = 1;  // ranks 1 to `world` in place of 0 to `world` - 1
+        Trained const exchanged = train_stage(stage, t);
+        t.first_rank = 0;
+        t.on = RunsOn::nccl;
+        Trained const got = train_stage(stage, t);
+        if (steps == 4) {
+          t.options.replay = true;  // publications as well
+          demand(train_stage(stage, t).elements == got.elements, "replays have other bits");
+        }
+        for (std::size_t s = 0; s < got.decisions.size(); ++s) {
+          double const norm = reference.decisions[s][0];
+          demand(std::abs(got.decisions[s][0] - norm) <= norm * (bf16 ? 0.02 : 1e-4), "norm");
+        }
+        double const rate = 0.02;
+        double const bound = rate * steps * world * (bf16 ? 0x1p-8 : 64 * 0x1p-24);
+        auto const [count, worst] = beyond(got, reference, bound);
+        Index const seen = beyond(exchanged, reference, bound).first;
+        std::printf(
+            "stage %d, world %d, %s, accumulation %lld, %d steps: %zu elements, worst/bound %.3f, "
+            "beyond %lld; another rank's batches would be seen in %lld\n",
+            stage, world, bf16 ? "bf16" : "fp32", static_cast<long long>(accumulation), steps,
+            got.elements.size(), worst, static_cast<long long>(count),
+            static_cast<long long>(seen));
+        auto const elements = static_cast<Index>(got.elements.size());
+        demand(elements > 0, "no elements");
+        demand(count * 100 <= elements, "more than 1 % beyond");
+        demand(seen * 5 > elements, "another rank's batches would be passed over");
+      }
     }
   }
   quiet(stage, world);
@@ -234,7 +310,7 @@ void copy_engines(int world) {
       Training t;
       t.model = everything();
       t.world = world;
-      t.bf16 = true;
+      t.precision = Precision::bf16;
       t.on = RunsOn::nccl;
       t.options.bucket = 500;
       t.options.prefetch = 2;
@@ -405,6 +481,7 @@ int run(std::string const& scenario) {
   if (scenario == "collectives") collectives(options);
   if (scenario.rfind("training-", 0) == 0) training(scenario.back() - '0', place->size);
   if (scenario == "copy-engines") copy_engines(place->size);
+  if (scenario == "counted-waits") counted_waits(options);
   if (scenario == "late-choice") late_choice(options);
   if (scenario == "id-file") id_file(place->size);
   if (scenario == "lone-choice") lone_choice(place->rank, place->size);

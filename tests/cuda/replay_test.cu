@@ -18,11 +18,11 @@ namespace {
 using zero::Index;
 
 /// A run of nine steps, of which one is skipped; graphs launch in seven of them.
-Training nine_steps(int world, bool bf16, Index accumulation) {
+Training nine_steps(int world, Precision precision, Index accumulation) {
   Training training;
   training.model = everything();
   training.world = world;
-  training.bf16 = bf16;
+  training.precision = precision;
   training.steps = 9;
   training.bad_step = 4;
   training.options.clip = 0.5f;
@@ -35,9 +35,9 @@ __global__ void add_to(float* x, float const* y) { *x = *x * 0.5f + *y; }
 TEST_CASE("N replays have the bits of N eager steps, at every stage, world and accumulation") {
   for (int stage : {0, 1, 2, 3}) {
     for (int world : {1, 2, 4}) {
-      for (bool bf16 : {false, true}) {
+      for (Precision precision : {Precision::fp32, Precision::bf16}) {
         for (Index accumulation : {1, 3}) {
-          Training training = nine_steps(world, bf16, accumulation);
+          Training training = nine_steps(world, precision, accumulation);
           Trained const eager = train(stage, training);
           training.options.replay = true;
           Trained const replayed = train(stage, training);
@@ -54,7 +54,7 @@ TEST_CASE("N replays have the bits of N eager steps, at every stage, world and a
 
 TEST_CASE("replays wait for what they read and are waited for, however late streams are") {
   for (int stage : {1, 3}) {
-    Training training = nine_steps(2, true, 1);
+    Training training = nine_steps(2, Precision::bf16, 1);
     Trained const eager = train(stage, training);
     training.options.replay = true;
     training.on = RunsOn::delayed_gpu;
@@ -66,13 +66,14 @@ TEST_CASE("replays wait for what they read and are waited for, however late stre
 TEST_CASE(
     "a replay allocates nothing and waits for nothing once it is recorded, and gives all back") {
   for (int stage : {0, 3}) {
-    Training training = nine_steps(2, true, 1);
+    Training training = nine_steps(2, Precision::bf16, 1);
     training.bad_step = -1;
     training.quiet = true;
     training.options.replay = true;
     Trained const trained = train(stage, training);
     CHECK(trained.calls.allocations == 0);
     CHECK(trained.calls.waits == 0);
+    CHECK(trained.calls.pauses == 0);
     CHECK(trained.peak_bytes == trained.planned_bytes);
     CHECK(trained.left_bytes == 0);
   }

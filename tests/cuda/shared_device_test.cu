@@ -4,6 +4,7 @@
 // wrong.
 
 #include <zero/cuda/cuda.cuh>
+#include <zero/model/initial.hpp>
 
 #include <cuda/values.hpp>
 
@@ -197,6 +198,55 @@ TEST_CASE("more ranks than a kernel reads are refused") {
   CHECK_THROWS_AS(zero::launch<SharedDevice>(
                       65, [](auto) {}, patient),
                   zero::InvalidArgument);
+}
+
+/// Whether n elements are expected(i) in windows at the start, about 2^31 and at the end.
+template <class F>
+void check_windows(zero::cuda::Stream& stream, bf16 const* found, Index n, F expected) {
+  for (Index begin : {Index{0}, std::min((Index{1} << 31) - 500, n - 1000), n - 1000}) {
+    std::vector<bf16> window(1000);
+    copy_out(stream, window.data(),
+             zero::View<bf16 const, zero::cuda::Device>(found + begin, Index{1000}));
+    stream.synchronize();
+    Index wrong = 0;
+    for (Index i = 0; i < 1000; ++i)
+      wrong += static_cast<float>(window[zero::at(i)]) != expected(begin + i);
+    CHECK_MESSAGE(wrong == 0, "from " << begin << " of " << n);
+  }
+}
+
+TEST_CASE("sums and copies of more than 2^31 elements of three ranks, packed and one by one") {
+  zero::cuda::Device device;
+  auto stream = device.stream();
+  zero::Initial const initial = zero::Initial::uniform(-1, 1);
+  auto const value = [&](int rank, Index i) { return stored<bf16>(initial.value(7, rank, i)); };
+  Index const most = (Index{1} << 31) + 4096 + 64;
+  std::vector<zero::cuda::Buffer> buffers;
+  for (int q = 0; q < 4; ++q) buffers.push_back(device.allocate(most * 2, "test"));
+  auto const memory = [&](int q) {
+    return reinterpret_cast<bf16*>(buffers[zero::at(q)].address());
+  };
+  zero::cuda::detail::RankPointers<bf16 const> from{};
+  for (int q = 0; q < 3; ++q) {
+    initialise(stream, zero::View<bf16, zero::cuda::Device>(memory(q), most), initial, 7, q,
+               Index{0});
+    from.of[q] = memory(q);
+  }
+  zero::cuda::detail::RankPointers<bf16> const to{{memory(3)}};
+  zero::View<bf16, zero::cuda::Device> const result{memory(3), most};
+  for (Index odd : {0, 1}) {
+    Index const n = most - odd;
+    fill_zero(stream, result);
+    zero::cuda::detail::rank_sum(stream.native(), from, 3, to, 1, n);
+    check_windows(stream, memory(3), n,
+                  [&](Index i) { return stored<bf16>((value(0, i) + value(1, i)) + value(2, i)); });
+    // Rank 2's slice lies across 2^31.
+    Index const slice = most / 3 / 8 * 8 - odd;
+    fill_zero(stream, result);
+    zero::cuda::detail::rank_copy(stream.native(), from, 3, memory(3), slice);
+    check_windows(stream, memory(3), 3 * slice,
+                  [&](Index i) { return value(static_cast<int>(i / slice), i % slice); });
+  }
 }
 
 }  // namespace

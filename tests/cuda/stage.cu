@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainers of stage ZERO_TEST_STAGE, on threads over the host and over GPUs. Numbers above 3
-// are stages with state below the device, as training.hpp names them.
+// are stages with state below the device, or with UncheckedGradients, as training.hpp names them:
+// over GPUs alone, since nvcc takes its time.
 
 #include <zero/cuda/cuda.cuh>
 #include <zero/zero.hpp>
@@ -24,8 +25,10 @@ using Sharding = zero::Sharded<1, zero::Offload<OnHost>>;
 using Sharding = zero::Sharded<3, zero::Offload<OnHost, OnHost>>;
 #elif ZERO_TEST_STAGE == 6 || ZERO_TEST_STAGE == 8
 using Sharding = zero::Sharded<3, zero::Offload<OnNvme, OnNvme>>;
-#else
+#elif ZERO_TEST_STAGE == 7
 using Sharding = zero::Sharded<3, zero::Offload<OnHost>>;
+#else
+using Sharding = zero::Sharded<ZERO_TEST_STAGE - 7>;
 #endif
 using Checking =
     std::conditional_t<(ZERO_TEST_STAGE >= 7), zero::UncheckedGradients, zero::CheckedGradients>;
@@ -46,7 +49,7 @@ void read_elements(Trainer& trainer, Trained& trained, std::mutex& mutex) {
   zero::read_state(trainer, 1, read(2));
 }
 
-template <class Backend, class Precision>
+template <class Backend, class P>
 Trained run(Training const& training) {
   Trained trained;
   trained.losses.resize(zero::at(training.world));
@@ -72,7 +75,7 @@ Trained run(Training const& training) {
           zero::Options options = training.options;
           options.offload.nvme_path = std::filesystem::temp_directory_path().string();
           zero::Trainer trainer{std::move(model), communicator, adamw,     options,
-                                Sharding{},       Precision{},  Checking{}};
+                                Sharding{},       P{},          Checking{}};
           std::vector<std::vector<Batch>> batches(zero::at(training.steps));
           for (int s = 0; s < training.steps; ++s) {
             for (int m = 0; m < training.options.accumulation; ++m)
@@ -81,17 +84,19 @@ Trained run(Training const& training) {
               batches[zero::at(s)].back().poisons.push_back({0});
           }
           Calls counted{};
+          int const counts_from =
+              training.options.replay ? 2 : 1;  // the second step records graphs
           for (int s = 0; s < training.steps; ++s) {
-            if (s == 2) counted = calls();
+            if (s == counts_from) counted = calls();
             if (training.before_step) training.before_step(rank, s);
             trainer.step(batches[zero::at(s)]);
             if (training.quiet) continue;
             trained.losses[zero::at(rank)].push_back(trainer.loss());
             zero::Decision const d = trainer.decision();
             if (rank == 0) {
-              trained.decisions.push_back({d.skip != 0 ? 0.0 : d.norm, d.clip_factor,
-                                           double{d.learning_rate}, double(d.skip),
-                                           double(d.updates), double(d.bad_unit)});
+              trained.decisions.push_back(
+                  {d.skip != 0 ? 0.0 : d.norm, d.clip_factor, double{d.learning_rate},
+                   double(d.skip), double(d.updates), double(d.bad_unit), double{d.loss_scale}});
             }
           }
           if (rank == 0) trained.calls = calls() - counted;
@@ -114,25 +119,39 @@ Trained run(Training const& training) {
   return trained;
 }
 
-template <class Precision>
+template <class P>
 Trained run_on(Training const& training) {
+  constexpr bool anywhere = ZERO_TEST_STAGE <= 3;
+  constexpr bool fp16 = std::is_same_v<P, zero::Fp16Mixed>;
   switch (training.on) {
     case RunsOn::host:
-      return run<zero::Threads, Precision>(training);
+      if constexpr (anywhere) return run<zero::Threads, P>(training);
+      break;
     case RunsOn::nccl:
-      return run<zero::cuda::Nccl, Precision>(training);
+      if constexpr (anywhere && !fp16) return run<zero::cuda::Nccl, P>(training);
+      break;
     case RunsOn::delayed_gpu:
-      return run<zero::cuda::SharedDeviceOn<DelayedDevice>, Precision>(training);
-    default:
-      return run<zero::cuda::SharedDevice, Precision>(training);
+      if constexpr (!fp16) return run<zero::cuda::SharedDeviceOn<DelayedDevice>, P>(training);
+      break;
+    case RunsOn::gpu:
+      return run<zero::cuda::SharedDevice, P>(training);
   }
+  throw zero::Error("stage.cu: there is no such trainer");
 }
 
 }  // namespace
 
 template <>
 Trained train<ZERO_TEST_STAGE>(Training const& training) {
-  return training.bf16 ? run_on<zero::Bf16Mixed>(training) : run_on<zero::Fp32>(training);
+  switch (training.precision) {
+    case Precision::fp32:
+      return run_on<zero::Fp32>(training);
+    case Precision::bf16:
+      return run_on<zero::Bf16Mixed>(training);
+    case Precision::fp16:
+      if constexpr (ZERO_TEST_STAGE <= 3) return run_on<zero::Fp16Mixed>(training);
+  }
+  throw zero::Error("stage.cu: there is no such trainer");
 }
 
 }  // namespace zero_test

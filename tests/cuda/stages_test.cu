@@ -44,12 +44,17 @@ std::string difference(Trained const& a, Trained const& b) {
 
 namespace {
 
+char const* name(Precision p) {
+  return p == Precision::fp32 ? "fp32" : p == Precision::bf16 ? "bf16" : "fp16";
+}
+
 std::string describe(Training const& t, int stage) {
   std::ostringstream text;
   text << t.model.name << ", stage " << stage << ", world " << t.world << ", accumulation "
-       << t.options.accumulation << (t.bf16 ? ", bf16" : ", fp32")
+       << t.options.accumulation << ", " << name(t.precision)
        << (t.options.reduction == zero::Reduction::boundary ? ", boundary" : ", micro-batch")
-       << (t.own_gradients ? ", own gradients" : "");
+       << (t.own_gradients ? ", own gradients" : "") << (t.options.overlap ? "" : ", no overlap")
+       << ", prefetch " << t.options.prefetch << ", bucket " << t.options.bucket;
   return text.str();
 }
 
@@ -66,14 +71,14 @@ double distance(Trained const& a, Trained const& b) {
 template <class F>
 void for_all(F f) {
   for (ModelSpec const& model : {everything(), ragged_sizes()}) {
-    for (bool bf16 : {false, true}) {
+    for (Precision precision : {Precision::fp32, Precision::bf16}) {
       for (int world : {1, 2, 4}) {
         for (zero::Index accumulation : {1, 3}) {
           for (auto reduction : {zero::Reduction::boundary, zero::Reduction::micro_batch}) {
             if (accumulation == 1 && reduction == zero::Reduction::boundary) continue;
             Training training;
             training.model = model;
-            training.bf16 = bf16;
+            training.precision = precision;
             training.world = world;
             training.options.accumulation = accumulation;
             training.options.reduction = reduction;
@@ -115,24 +120,96 @@ TEST_CASE("stages 0-3 give the same bits on GPUs, and the host's") {
   std::printf("of %d runs, %d have the host's bits\n", compared, same_as_host);
 }
 
+TEST_CASE("reductions on the compute stream leave the bits as they are") {
+  for_all([&](Training training) {
+    Trained const reference = train(0, training);
+    training.options.overlap = false;
+    for (int stage : {0, 1, 2, 3}) {
+      std::string const text = difference(reference, train(stage, training));
+      CHECK_MESSAGE(text.empty(), describe(training, stage) << ": " << text);
+    }
+  });
+}
+
+/// Every prefetch with every stage, twelve turns in all; the next twelve have the other overlap.
+Training in_turn(Training training, int turn) {
+  training.options.prefetch = turn % 3;
+  training.options.bucket = turn % 3 * 500;
+  training.options.overlap = turn / 4 % 2 == 0;
+  return training;
+}
+
 TEST_CASE("delays on every stream edge leave the bits as they are") {
   int turn = 0;
   for_all([&](Training training) {
     if (training.world == 1) return;
-    int const stage = turn++ % 4;
+    int const stage = turn % 4;
     Trained const reference = train(stage, training);
+    training = in_turn(training, turn++);
     training.on = RunsOn::delayed_gpu;
     std::string const text = difference(reference, train(stage, training));
     CHECK_MESSAGE(text.empty(), describe(training, stage) << ": " << text);
   });
 }
 
+TEST_CASE("unchecked, stages 2 and 3 have the bits of checked gradients, on time and late") {
+  int turn = 0;
+  for_all([&](Training training) {
+    training.options.clip = 0;  // what unchecked gradients demand
+    Trained reference = train(0, training);
+    reference.decisions.clear();  // of what is not looked at there is no norm
+    training = in_turn(training, turn++);
+    for (int stage : {2, 3}) {
+      training.on = (turn + stage) % 2 == 0 ? RunsOn::gpu : RunsOn::delayed_gpu;
+      std::string const text = difference(reference, train(stage + 7, training));
+      CHECK_MESSAGE(text.empty(), describe(training, stage) << ", unchecked: " << text);
+    }
+  });
+}
+
+/// A moving scale whose second step overflows: that one is skipped, and the scale halves.
+TEST_CASE(
+    "fp16 gives the same bits at stages 0-3 and on the host, a step that overflows included") {
+  int turn = 0;
+  for (ModelSpec const& model : {everything(), ragged_sizes()}) {
+    for (int world : {1, 2, 4}) {
+      for (zero::Index accumulation : {1, 3}) {
+        Training training;
+        training.model = model;
+        training.precision = Precision::fp16;
+        training.world = world;
+        training.bad_step = 1;
+        training.options.accumulation = accumulation;
+        training.options.reduction =
+            turn % 2 == 0 ? zero::Reduction::boundary : zero::Reduction::micro_batch;
+        training.options.clip = 0.5f;
+        training.options.loss_scale =
+            zero::LossScale::dynamic({.initial_power = 8, .hysteresis = 1});
+        Trained const reference = train(0, training);
+        for (std::size_t s = 0; s < reference.decisions.size(); ++s) {
+          CHECK(reference.decisions[s][3] == (s == 1 ? 1.0 : 0.0));
+          CHECK(reference.decisions[s][6] == (s == 0 ? 256.0 : 128.0));
+        }
+        training.on = RunsOn::host;
+        std::string const apart = difference(train(0, training), reference);
+        CHECK_MESSAGE(apart.empty(), describe(training, 0) << ", on the host: " << apart);
+        training.on = RunsOn::gpu;
+        training = in_turn(training, turn++);
+        for (int stage : {1, 2, 3}) {
+          std::string const text = difference(reference, train(stage, training));
+          CHECK_MESSAGE(text.empty(), describe(training, stage) << ": " << text);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("gradients in buffers of the model's own give the same bits at every stage") {
-  for (bool bf16 : {false, true}) {
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
     for (int world : {1, 3}) {
       Training training;
       training.model = everything();
-      training.bf16 = bf16;
+      training.precision = precision;
       training.world = world;
       training.own_gradients = true;
       training.options.accumulation = 2;
@@ -145,7 +222,8 @@ TEST_CASE("gradients in buffers of the model's own give the same bits at every s
         std::string const text = difference(reference, train(stage, training));
         CHECK_MESSAGE(text.empty(), describe(training, stage) << ": " << text);
       }
-      if (bf16) continue;  // there the slot rounds what the model's float buffer does not
+      if (precision == Precision::bf16)
+        continue;  // there the slot rounds what the model's float buffer does not
       training.model = ragged_sizes();
       Trained const own = train(3, training);
       training.own_gradients = false;
@@ -177,7 +255,7 @@ TEST_CASE("no allocation and no host wait from step 2 on") {
     for (int world : {1, 2}) {
       Training training;
       training.model = everything();
-      training.bf16 = true;
+      training.precision = Precision::bf16;
       training.world = world;
       training.steps = 7;
       training.quiet = true;
@@ -185,6 +263,9 @@ TEST_CASE("no allocation and no host wait from step 2 on") {
       Trained const trained = train(stage, training);
       CHECK(trained.calls.allocations == 0);
       CHECK(trained.calls.waits == 0);
+      CHECK(trained.calls.pauses == 0);
+      // Threads meet at every collective, whose ranks wait for each other and for no GPU.
+      if (world == 1) CHECK(trained.calls.conditions == 0);
     }
   }
 }
@@ -194,7 +275,7 @@ TEST_CASE("the plan is the peak, and all is given back") {
     for (int world : {1, 2, 4}) {
       Training training;
       training.model = everything();
-      training.bf16 = true;
+      training.precision = Precision::bf16;
       training.world = world;
       Trained const trained = train(stage, training);
       CHECK(trained.peak_bytes == trained.planned_bytes);

@@ -10,10 +10,10 @@
 namespace zero_test {
 namespace {
 
-Training training_of(bool bf16, int world, zero::Index accumulation) {
+Training training_of(Precision precision, int world, zero::Index accumulation) {
   Training training;
   training.model = everything();
-  training.bf16 = bf16;
+  training.precision = precision;
   training.world = world;
   training.options.accumulation = accumulation;
   training.options.reduction = zero::Reduction::boundary;
@@ -24,10 +24,10 @@ Training training_of(bool bf16, int world, zero::Index accumulation) {
 }
 
 TEST_CASE("tiers below a GPU have the bits of the GPU's own update") {
-  for (bool bf16 : {false, true}) {
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
     for (int world : {1, 2, 4}) {
       for (zero::Index accumulation : {1, 3}) {
-        Training training = training_of(bf16, world, accumulation);
+        Training training = training_of(precision, world, accumulation);
         Trained const on_gpu = train(3, training);
         Trained const below = train(4, training);
         std::string const apart = difference(on_gpu, below);
@@ -49,9 +49,9 @@ TEST_CASE("tiers below a GPU have the bits of the GPU's own update") {
 
 TEST_CASE(
     "unchecked, tiles below a GPU are updated early and have the bits of the GPU's own update") {
-  for (bool bf16 : {false, true}) {
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
     for (int world : {1, 2}) {
-      Training training = training_of(bf16, world, 1);
+      Training training = training_of(precision, world, 1);
       training.options.clip = 0;
       Trained const on_gpu = train(3, training);
       for (RunsOn on : {RunsOn::gpu, RunsOn::delayed_gpu}) {
@@ -71,9 +71,9 @@ TEST_CASE(
 
 TEST_CASE(
     "three threads share tiles too large for one below a GPU: the bits of the GPU's own update") {
-  for (bool bf16 : {false, true}) {
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
     for (zero::Index accumulation : {1, 3}) {
-      Training training = training_of(bf16, 1, accumulation);
+      Training training = training_of(precision, 1, accumulation);
       // Threads share from 65,536 elements on: a tile of 80,000, and one of what is left.
       training.model = spec("two tiles", {{"a", {weight("a.w", {307, 521})}}});
       training.options.offload.tile_elements = 80000;
@@ -93,7 +93,7 @@ TEST_CASE(
 
 TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocated late or kept") {
   for (int place : {4, 5, 6}) {
-    Training training = training_of(true, 2, 1);
+    Training training = training_of(Precision::bf16, 2, 1);
     training.bad_step = 1;
     Trained const trained = train(place, training);
     for (std::size_t s = 0; s < trained.decisions.size(); ++s)
@@ -110,6 +110,7 @@ TEST_CASE("with state below a GPU a bad gradient is skipped, nothing is allocate
     Trained const quiet = train(place, training);
     CHECK(quiet.calls.allocations == 0);
     CHECK(quiet.calls.waits == 0);
+    CHECK(quiet.calls.pauses == 0);
   }
 }
 

@@ -20,12 +20,13 @@
 namespace zero_test {
 
 enum class RunsOn { host, gpu, delayed_gpu, nccl };
+enum class Precision { fp32, bf16, fp16 };
 
 struct Training {
   ModelSpec model;
   RunsOn on = RunsOn::gpu;
   int world = 1;
-  bool bf16 = false;
+  Precision precision = Precision::fp32;  ///< fp16 on the host and on GPUs that are not late alone
   bool own_gradients = false;
   bool copy_engines = false;  ///< over NCCL: who gathers
   int first_rank = 0;         ///< rank r has the batches of rank first_rank + r
@@ -41,14 +42,14 @@ struct Training {
 /// What came of it, padding excluded.
 struct Trained {
   std::vector<std::vector<double>> losses;  ///< [rank, step]
-  std::vector<std::array<double, 6>>
-      decisions;  ///< [step]: norm, clip, rate, skip, updates, bad unit
+  std::vector<std::array<double, 7>>
+      decisions;  ///< [step]: norm, clip, rate, skip, updates, bad unit, next loss scale
   std::map<std::pair<zero::Index, zero::Index>, std::array<float, 3>>
       elements;  ///< (tensor, element): weight and states
   std::uint64_t parameters_hash = 0;
   zero::Index planned_bytes = 0;
   zero::Index peak_bytes = 0;  ///< of rank 0's device, without the model's own
-  Calls calls{};               ///< of rank 0 from step 2 on, where quiet
+  Calls calls{};  ///< of rank 0 from step 2 on, where replayed from step 3, where quiet
   zero::Index left_bytes = 0;  ///< once the trainer is gone
   Allocated allocated{};       ///< peak of this process, without the model's own; left at the end
 };
@@ -85,6 +86,13 @@ Trained train<7>(Training const&);
 template <>
 Trained train<8>(Training const&);
 
+/// Stage 2 with UncheckedGradients.
+template <>
+Trained train<9>(Training const&);
+/// Stage 3 with UncheckedGradients.
+template <>
+Trained train<10>(Training const&);
+
 /// Of the stages whose state lies on the device.
 inline Trained train_stage(int stage, Training const& training) {
   switch (stage) {
@@ -111,6 +119,10 @@ inline Trained train(int stage, Training const& training) {
       return train<7>(training);
     case 8:
       return train<8>(training);
+    case 9:
+      return train<9>(training);
+    case 10:
+      return train<10>(training);
     default:
       return train_stage(stage, training);
   }

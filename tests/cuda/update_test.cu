@@ -250,6 +250,25 @@ TEST_CASE("AdamW is within its bound of double, and has the host's bits") {
   check_update<fp16, fp16>(true);
 }
 
+TEST_CASE("an update of no elements, or of no tensor, touches nothing") {
+  Decision decision;
+  decision.updates = 3;
+  decision.learning_rate = 1e-2f;
+  std::vector<Segment> const segments{{0, 64, 0, 0, 1.0f, 1.0f}};
+  State<bf16, bf16> const none{{}, {}, {}, {}};
+  on_gpu(AdamW{}, none, segments, decision, true);  // guards are looked at there
+  State<bf16, bf16> const before{as<bf16>(spread_values(128, 1)), spread_values(128, 2),
+                                 spread_values(256, 3), std::vector<bf16>(128)};
+  auto const after = on_gpu(AdamW{}, before, {}, decision, true);
+  CHECK(same_bits(after.weights, before.weights));
+  CHECK(same_bits(after.states, before.states));
+  Index written = 0;
+  for (bf16 x : after.rounded) written += x.bits != 0xffff;
+  CHECK(written == 0);
+  // With a tensor the same is moved.
+  CHECK(!same_bits(on_gpu(AdamW{}, before, segments, decision, true).weights, before.weights));
+}
+
 TEST_CASE("AdamW over more than 2^31 elements") {
   AdamW const adamw{};
   Device device;

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The GPT's kernels and model on a GPU; skipped where there is none.
+# The GPT's kernels and model on a GPU; skipped where there is none. Its plans need none, nor what its kernels call.
+if(TARGET cuda_host_tests)
+  target_sources(cuda_host_tests PRIVATE ${zero_tests_dir}/gpt2_cuda/plans.cpp)
+  target_include_directories(cuda_host_tests PRIVATE ${PROJECT_SOURCE_DIR}/examples)
+endif()
 if(NOT TARGET gpt2_cuda_parts OR NOT TARGET gpt2_parts OR NOT doctest_FOUND)
   zero_leave_out("tests/gpt2_cuda" "cuDNN, cuBLASLt, OpenBLAS or doctest is not found")
   return()
