@@ -51,12 +51,16 @@ int steps = 60;  ///< of a measurement; the first sixth, at least one, does not 
 
 template <int Stage, class C>
 void measure(C communicator, bool replay, Index bucket = 0) {
-  zero::Trainer trainer{Idle{},
-                        communicator,
-                        zero::AdamW{},
-                        zero::Options{.clip = 1.0f, .bucket = bucket, .replay = replay},
-                        zero::Sharded<Stage>{},
-                        zero::Bf16Mixed{}};
+  zero::Trainer trainer{
+      Idle{},
+      communicator,
+      zero::AdamW{},
+      zero::Options{.clip = 1.0f,
+                    .prefetch = bucket > 0 ? 16 : 1,  // of gathers, half go together
+                    .bucket = bucket,
+                    .replay = replay},
+      zero::Sharded<Stage>{},
+      zero::Bf16Mixed{}};
   struct Sample {
     double gather, reduce, clip, update, publish, all;
   };

@@ -5,6 +5,7 @@
 #include <wire/models.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <set>
 #include <string>
@@ -157,6 +158,27 @@ TEST_CASE("a residency is one group: an all_gather of its trainable and one of i
       CHECK(gather.groups == A * static_cast<Index>(openings.size()));
       CHECK(gather.operations == std::set{Collective::all_gather});
     }
+  }
+}
+
+TEST_CASE("with a bucket gathers that run ahead go together, from half the way on") {
+  zero::Units units;
+  for (int u = 0; u < 20; ++u)
+    units.push_back({"u" + std::to_string(u), {wire::tensor("w" + std::to_string(u), {128})}});
+  // Forward visits 0 to 19; of the backward ones units 19 to 16 come back within eight visits and
+  // are kept, so that 24 to 39 gather. Opened by visit 0: 0 to 8, with a bucket of two units 0
+  // to 4. Alone: one group a visit, 9 to 19 and 24 to 39. Of any size, at visits 5, 10, 15, ...: 9
+  // to 13, 14 to 18, 19; 24 to 28, 29 to 33, 34 to 38, 39. Two at a time: 5 to 18, 19, 24 to 39.
+  for (auto const [prefetch, bucket, groups] : {std::array<Index, 3>{8, 0, 1 + 11 + 16},
+                                                {8, 1000000, 1 + 3 + 4},
+                                                {8, 256, 1 + 7 + 1 + 8}}) {
+    rig::Setup setup{.units = units, .stage = 3};
+    setup.options.prefetch = static_cast<int>(prefetch);
+    setup.options.bucket = bucket;
+    Count const gather = Recorded(setup, 2, 1).count("gather");
+    CAPTURE(bucket);
+    CHECK(gather.collectives == 36);
+    CHECK(gather.groups == groups);
   }
 }
 

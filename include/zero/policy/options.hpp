@@ -29,13 +29,15 @@ struct Options {
   /// Moment of reduction; unset: boundary where gradients are not sharded, micro_batch where they
   /// are.
   std::optional<Reduction> reduction{};
-  /// Stage 3: visits by which a gather runs ahead of its use, 0 to 64.
+  /// Stage 3: visits by which a gather runs ahead of its use, 0 to 64; half as many, rounded up,
+  /// for the first of those that `bucket` launches as one group.
   int prefetch = 1;
   /// Reductions run on a stream of their own, beside the backward pass; false: on the compute
   /// stream, where nothing runs beside them. The same bits.
   bool overlap = true;
   /// Elements up to which the reductions of neighbouring units, which their gradients wait for, are
-  /// launched as one group; a unit larger than this, and every unit at 0, is launched alone.
+  /// launched as one group, and gathers that run ahead; a unit larger than this, and every unit at
+  /// 0, is launched alone.
   Index bucket = 0;
   /// The same of publications; unset: `bucket`.
   std::optional<Index> publish_bucket{};

@@ -10,7 +10,7 @@ namespace zero {
 
 /// Gives visits the slot that holds their unit's full parameters.
 /// Communication: for each residency whose first visit comes near, one all_gather of the trainable
-/// and one of the frozen part, as one group.
+/// and one of the frozen part, as one group; with Options::bucket those of several up to its size.
 /// @tparam X a Context
 template <class X>
 class Gather {
@@ -48,12 +48,22 @@ class Gather {
   void ahead(int visit) {
     if constexpr (X::Sharding::shards_parameters) {
       auto const& all = context_.timeline.gathers();
-      int const until = std::min(visit + context_.timeline.prefetch(), visits_ - 1);
-      if (next_ >= static_cast<int>(all.size()) || all[at(next_)].first > until) return;
+      int const prefetch = context_.timeline.prefetch();
+      Index bucket = context_.options.bucket;
+      auto const within = [&](int ahead) {
+        int const until = std::min(visit + ahead, visits_ - 1);
+        return next_ < static_cast<int>(all.size()) && all[at(next_)].first <= until;
+      };
+      // What goes together waits for one another half the way.
+      int const due = bucket > 0 ? (prefetch + 1) / 2 : prefetch;
+      if (!within(due)) return;
       PhaseTimer const timer(context_.seconds.gather);
       Group<C> group(communicator_);
-      for (; next_ < static_cast<int>(all.size()) && all[at(next_)].first <= until; ++next_)
-        fetch(next_);
+      while (within(prefetch)) {
+        bucket -= context_.layout.elements(all[at(next_)].unit);
+        if (bucket < 0 && !within(due)) break;
+        fetch(next_++);
+      }
       launch(group);
     }
   }
