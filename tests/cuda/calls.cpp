@@ -125,6 +125,8 @@ ZERO_TEST_COUNT(allocations, cudaGraphInstantiate,
                 (cudaGraphExec_t * e, cudaGraph_t g, unsigned long long f), (e, g, f))
 ZERO_TEST_COUNT(allocations, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned int f), (s, f))
 ZERO_TEST_COUNT(allocations, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned int f), (e, f))
+ZERO_TEST_COUNT(orders, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned int f),
+                (s, e, f))
 ZERO_TEST_COUNT(waits, cudaStreamSynchronize, (cudaStream_t s), (s))
 ZERO_TEST_COUNT(waits, cudaEventSynchronize, (cudaEvent_t e), (e))
 ZERO_TEST_COUNT(waits, cudaDeviceSynchronize, (), ())

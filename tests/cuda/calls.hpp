@@ -13,10 +13,11 @@ struct Calls {
   zero::Index waits = 0;        ///< for a stream, an event or the GPU, as freeing memory does
   zero::Index pauses = 0;       ///< yields and sleeps, as whoever looks again and again makes them
   zero::Index conditions = 0;   ///< waits for what another thread of this process tells
+  zero::Index orders = 0;       ///< of one stream behind another, for which no host waits
 
   friend Calls operator-(Calls const& a, Calls const& b) {
     return {a.allocations - b.allocations, a.waits - b.waits, a.pauses - b.pauses,
-            a.conditions - b.conditions};
+            a.conditions - b.conditions, a.orders - b.orders};
   }
 };
 

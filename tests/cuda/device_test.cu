@@ -4,6 +4,7 @@
 
 #include <zero/cuda/cuda.cuh>
 
+#include <cuda/calls.hpp>
 #include <cuda/values.hpp>
 
 #include <doctest/doctest.h>
@@ -128,6 +129,39 @@ TEST_CASE("an event orders streams, and transfers that are pinned are not waited
   CHECK(*static_cast<int volatile*>(seen) == -1);
   second.synchronize();
   CHECK(*seen == 5);
+}
+
+TEST_CASE(
+    "a stream enqueues no wait for what it has recorded itself, wherever the two have moved") {
+  Device device;
+  auto first = device.stream();
+  auto second = device.stream();
+  auto event = device.event();
+  auto const enqueued = [](auto& stream, auto const& of) {
+    zero::Index const before = calls().orders;
+    stream.wait(of);
+    return calls().orders - before;
+  };
+  first.record(event);
+  CHECK(enqueued(first, event) == 0);
+  CHECK(enqueued(second, event) == 1);
+  second.record(event);
+  CHECK(enqueued(second, event) == 0);
+  CHECK(enqueued(first, event) == 1);
+  auto moved_event = std::move(event);
+  auto moved_stream = std::move(second);
+  CHECK(enqueued(moved_stream, moved_event) == 0);
+  CHECK(enqueued(first, moved_event) == 1);
+  second = device.stream();  // in the place of the one that has recorded
+  CHECK(enqueued(second, moved_event) == 1);
+  std::swap(first, moved_stream);
+  CHECK(enqueued(first, moved_event) == 0);
+  CHECK(enqueued(moved_stream, moved_event) == 1);
+  auto other = device.event();
+  moved_stream.record(other);
+  other = std::move(moved_event);
+  CHECK(enqueued(first, other) == 0);
+  CHECK(enqueued(moved_stream, other) == 1);
 }
 
 TEST_CASE("what cannot be recorded surfaces at check, with call and place") {

@@ -7,6 +7,8 @@
 #include <zero/device/host_workers.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -27,10 +29,12 @@ class Event {
     return event;
   }
   /// Takes over the handle; the other is complete.
-  Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Event(Event&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), recorder_(other.recorder_) {}
   /// Exchanges the handles of the two.
   Event& operator=(Event&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(recorder_, other.recorder_);
     return *this;
   }
   ~Event() {
@@ -40,7 +44,9 @@ class Event {
   cudaEvent_t native() const { return handle_; }  ///< stays this object's; null where it has none
 
  private:
+  friend class Stream;
   cudaEvent_t handle_ = nullptr;
+  std::uint64_t recorder_ = 0;  // number of the stream that has recorded it last; 0: none
 };
 
 class Stream;
@@ -92,6 +98,7 @@ class Stream {
       : pool_(std::move(other.pool_)),
         watchers_(std::move(other.watchers_)),
         handle_(std::exchange(other.handle_, nullptr)),
+        number_(other.number_),
         failed_(other.failed_),
         captured_(std::exchange(other.captured_, nullptr)),
         workspace_(std::move(other.workspace_)),
@@ -104,6 +111,7 @@ class Stream {
     std::swap(pool_, other.pool_);
     std::swap(watchers_, other.watchers_);
     std::swap(handle_, other.handle_);
+    std::swap(number_, other.number_);
     std::swap(failed_, other.failed_);
     std::swap(captured_, other.captured_);
     std::swap(workspace_, other.workspace_);
@@ -129,17 +137,20 @@ class Stream {
     }
     cudaError_t const status = event.native() == nullptr ? cudaErrorInvalidValue
                                                          : cudaEventRecord(event.native(), handle_);
+    event.recorder_ = status == cudaSuccess ? number_ : 0;
     if (status == cudaSuccess) return;
     ignore(status);
     if (failed_ == cudaSuccess) failed_ = status;
   }
-  /// What is enqueued from now on runs after the event's record; the host goes on. @throws Failure
+  /// What is enqueued from now on runs after the event's record; the host goes on. Behind its own
+  /// record a stream is already: nothing is enqueued then. @throws Failure
   void wait(Event const& event) {
     if (event.native() == nullptr) return;
     if (captured_ != nullptr) {
       keep(captured_->waits, &event);
       return;
     }
+    if (event.recorder_ == number_) return;
     cuda::check(cudaStreamWaitEvent(handle_, event.native(), cudaEventWaitDefault),
                 "cudaStreamWaitEvent");
   }
@@ -272,9 +283,12 @@ class Stream {
     }
   }
 
+  static inline std::atomic<std::uint64_t> made_{0};
+
   std::shared_ptr<Pool> pool_;
   std::shared_ptr<Watchers> watchers_;
   cudaStream_t handle_ = nullptr;
+  std::uint64_t number_ = ++made_;  // of the process's streams
   cudaError_t failed_ = cudaSuccess;
   CapturedEvents* captured_ = nullptr;  // not owned; null where it is not captured
   Buffer workspace_;                    // where it was given none
