@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a GPU is needed for: bash tests/run_gpu.sh [BIN]
+# What a GPU is needed for: bash tests/run_gpu.sh [BIN [PATTERN]]
 # Without BIN, builds the preset cuda for this machine's GPU and runs its tests by ctest (labels gpu, gpu2). With BIN, a folder of
-# programs built elsewhere (build/cuda/bin), runs those and needs neither CMake nor nvcc. The last line is "N passed, N failed,
-# N skipped"; what is skipped says why.
+# programs built elsewhere (build/cuda/bin), runs those and needs neither CMake nor nvcc; with PATTERN, a regular expression, those
+# with such a name. The last line is "N passed, N failed, N skipped"; what is skipped says why.
 # compute-sanitizer comes last: it takes several minutes a tool, a tool a GPU.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-bin=${1-}
+bin=${1-} pattern=${2:-.}
 passed=0
 failed=0
 skipped=0
@@ -28,6 +28,7 @@ else
   one() {
     local name=$1 begun=$SECONDS code
     shift
+    [[ $name =~ $pattern ]] || return 0
     timeout "${limit:-300}" "$@" >"$log" 2>&1
     code=$?
     case $code in
@@ -41,7 +42,7 @@ else
   environment "$bin"
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
-  lines=40 one "cuda_tests" "$bin/cuda_tests"
+  lines=40 limit=600 one "cuda_tests" "$bin/cuda_tests"
   lines=40 one "cuda_range_tests" "$bin/cuda_range_tests"
   [ ! -x "$bin/zero-environment" ] || lines=2 one "zero-environment beside a GPU" bash tests/cuda/environment.sh "$bin/zero-environment"
   [ ! -x "$bin/cuda_checkpoint_tests" ] || lines=40 one "cuda_checkpoint_tests" "$bin/cuda_checkpoint_tests"

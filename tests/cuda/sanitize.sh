@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # sanitize.sh BIN: compute-sanitizer's four tools over the tests of single kernels, ours (those of collectives between threads
-# among them) and the GPT's. Sizes above 2^31 are left out. A tool a GPU, as far as there are GPUs; SECONDS_EACH limits each (400). Ends with 1 where one finds something.
+# among them) and the GPT's. Sizes above 2^31 are left out. AT_ONCE tools run at once (as many as there are GPUs), each on the next
+# GPU; SECONDS_EACH limits each (400). Ends with 1 where one finds something.
 set -uo pipefail
 bin=$1
 command -v compute-sanitizer >/dev/null || { echo 'skipped: compute-sanitizer is not found'; exit 77; }
@@ -30,7 +31,7 @@ pids=()
 for i in "${!tools[@]}"; do
   CUDA_VISIBLE_DEVICES=$((i % gpus)) one "${tools[i]}" &
   pids+=($!)
-  if [ "${#pids[@]}" -ge "$gpus" ]; then
+  if [ "${#pids[@]}" -ge "${AT_ONCE:-$gpus}" ]; then
     for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
     pids=()
   fi
