@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -100,23 +101,97 @@ inline void report(Run const& run, char const* what, double ms, int world, doubl
   std::fflush(stdout);
 }
 
+/// Norm, decision and AdamW of a step by hand: a unit's tensors lie one behind the other in flat
+/// memory, as a trainer's do. The gradients are zeros; what they are does not change how long it
+/// takes.
+class PlainOptimizer {
+ public:
+  using Device = zero::cuda::Device;
+
+  PlainOptimizer(Device& device, zero::cuda::Stream& stream, zero::Units const& units) {
+    records_ = view<double>(device, stream, zero::norm_record_doubles);
+    decision_ = view<zero::Decision>(device, stream, 1);
+    zero::Decision const first;
+    copy_in(stream, decision_, &first);
+    for (zero::Unit const& unit : units) {
+      std::vector<zero::Segment> segments;
+      Index n = 0;
+      for (zero::Tensor const& tensor : unit.tensors) {
+        Index const end = n + zero::round_up(tensor.elements(), zero::alignment_elements);
+        segments.push_back({n, end, std::ssize(segments)});
+        n = end;
+      }
+      Flat& flat = units_.emplace_back();
+      flat.gradients = view<bf16>(device, stream, n);
+      flat.weights = view<float>(device, stream, n);
+      flat.states = view<float>(device, stream, 2 * n);
+      flat.rounded = view<bf16>(device, stream, n);
+      flat.segments = view<zero::Segment>(device, stream, std::ssize(segments));
+      copy_in(stream, flat.segments, segments.data());
+      stream.synchronize();
+    }
+  }
+  void operator()(zero::cuda::Stream& stream) {
+    start_record(stream, records_, 0);
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      add_squares(stream, zero::View<bf16 const, Device>(units_[u].gradients), records_,
+                  static_cast<Index>(u));
+    }
+    decide(stream, zero::View<double const, Device>(records_), decision_,
+           zero::DecisionInputs{.clip = 1}, zero::LearningRateOf<zero::AdamW>{adamw_});
+    for (Flat const& flat : units_) {
+      update(stream, zero::Update<zero::AdamW, bf16, bf16, Device>{
+                         adamw_, flat.gradients, flat.weights, flat.states, flat.rounded,
+                         flat.segments, decision_});
+    }
+  }
+
+ private:
+  struct Flat {
+    zero::View<bf16, Device> gradients;
+    zero::View<float, Device> weights;
+    zero::View<float, Device> states;
+    zero::View<bf16, Device> rounded;
+    zero::View<zero::Segment, Device> segments;
+  };
+  template <class T>
+  zero::View<T, Device> view(Device& device, zero::cuda::Stream& stream, Index n) {
+    buffers_.push_back(device.allocate(n * Index{sizeof(T)}, "plain optimizer"));
+    zero::View<T, Device> const all{reinterpret_cast<T*>(buffers_.back().address()), n};
+    zero::cuda::check(cudaMemsetAsync(all.address(), 0, zero::at(n) * sizeof(T), stream.native()),
+                      "cudaMemsetAsync");
+    return all;
+  }
+
+  zero::AdamW adamw_{.lr = 1e-4f};
+  std::vector<Device::Buffer> buffers_;
+  zero::View<double, Device> records_;
+  zero::View<zero::Decision, Device> decision_;
+  std::vector<Flat> units_;
+};
+
 /// The same kernels without a Trainer: forward and backward into plain memory.
-inline double model_alone(Run const& run) {
+/// @param optimizes whether norm, decision and update follow, as in a trainer's step
+inline double model_alone(Run const& run, bool optimizes = false) {
   zero::cuda::Device device;
   gpt2::cuda::PlainMemory<bf16> memory(device, gpt2::units_of(run.size));
   memory.initialise(1);
   Model model(device, run.size, {.batch = run.batch, .recompute = run.recompute});
+  std::optional<PlainOptimizer> optimizer;
+  if (optimizes) optimizer.emplace(device, memory.stream, gpt2::units_of(run.size));
   std::vector<gpt2::TokenBatch> batches;
   for (int i = 0; i < 4; ++i) batches.push_back(batch_of(run, 0, i));
   double const ms = median_ms(run, [&](int step) {
     gpt2::cuda::PlainPass<bf16, true> pass(memory);
     model(pass, batches[static_cast<std::size_t>(step % 4)]);
+    if (optimizer) (*optimizer)(memory.stream);
     memory.stream.synchronize();
   });
   double loss = 0;
   zero::copy_out(memory.stream, &loss, zero::View<double const, zero::cuda::Device>(memory.loss));
   memory.stream.synchronize();
-  report(run, "model alone", ms, 1, static_cast<double>(device.ledger().peak_bytes()), loss);
+  report(run, optimizes ? "model, norm and AdamW" : "model alone", ms, 1,
+         static_cast<double>(device.ledger().peak_bytes()), loss);
   return ms;
 }
 

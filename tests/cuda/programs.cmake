@@ -89,8 +89,9 @@ doctest_discover_tests(cuda_tests
   PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 [|]" SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS gpu)
 
 # What a profiler is told, in a program of its own: its own profiler is linked in.
-add_executable(cuda_range_tests ${cuda_dir}/ranges.cu ${cuda_dir}/main.cu ${cuda_dir}/calls.cpp ${cuda_dir}/nvtx_listener.cpp
+add_executable(cuda_range_tests ${cuda_dir}/ranges.cu ${cuda_dir}/main.cu ${cuda_dir}/nvtx_listener.cpp
   $<TARGET_OBJECTS:cuda_stage_0> $<TARGET_OBJECTS:cuda_stage_1> $<TARGET_OBJECTS:cuda_stage_2> $<TARGET_OBJECTS:cuda_stage_3>)
+zero_count_calls(cuda_range_tests)
 zero_cuda_test_options(cuda_range_tests)
 target_link_libraries(cuda_range_tests PRIVATE doctest::doctest)
 doctest_discover_tests(cuda_range_tests

@@ -61,7 +61,7 @@ Training two_ranks() {
   Training t;
   t.model = rates();
   t.world = 2;
-  t.bf16 = true;
+  t.precision = Precision::bf16;
   t.own_gradients = true;
   t.options.prefetch = 0;
   return t;

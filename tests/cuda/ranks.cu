@@ -389,7 +389,7 @@ void id_file(int world) {
   Training t;
   t.model = everything();
   t.world = world;
-  t.bf16 = true;
+  t.precision = Precision::bf16;
   t.on = RunsOn::nccl;
   ::unsetenv("MASTER_ADDR");
   ::unsetenv("MASTER_PORT");
