@@ -82,11 +82,13 @@ void check_bits(O const& optimizer, bool rounds = true) {
   Index const n = 64 * 129 * 2;
   auto const segments = segments_of(n);
   auto const num_segments = static_cast<Index>(segments.size());
-  for (Index updates : {Index{1}, Index{7}, Index{2000}}) {
+  for (Index updates : {Index{1}, Index{7}, Index{2000}, Index{-2000}}) {
     Decision decision;
     decision.factor = 0.37f;
     decision.learning_rate = 3e-3f;
-    decision.updates = updates;
+    decision.updates = std::abs(updates);
+    if (updates < 0)  // once with what a decision keeps
+      decision.constants.keep(decision.updates, optimizer.constants(decision.updates));
 
     Arrays<G, P> host = start<O, G, P>(n);
     zero::HostStream host_stream;
@@ -143,6 +145,38 @@ TEST_CASE("Adagrad, in every storage") { check_storages(zero::Adagrad{}); }
 TEST_CASE("Sgd, in every storage") { check_storages(zero::Sgd{}); }
 TEST_CASE("Lamb, in every storage, norms of tensors included") { check_storages(zero::Lamb{}); }
 
+TEST_CASE("norms of a tensor whose tiles take two launches have the host's bits") {
+  zero::Lamb const lamb{.weight_decay = 0.1f};
+  Index const n = Index{4096} * 4096 + Index{64} * 77;
+  std::vector<float> const g = spread_values(n, 1);
+  std::vector<float> w = spread_values(n, 2);
+  std::vector<float> s(zero::at(2 * n), 0.25f);
+  std::vector<zero::Segment> const segments{{0, n, 0, 0, 1.0f, 1.0f}};
+  Decision decision;
+  decision.updates = 3;
+  std::vector<double> expected(2, 0.0);
+  zero::HostStream host_stream;
+  zero::Update<zero::Lamb, float, float, Host> const u{
+      lamb, {g.data(), n},        {w.data(), n}, {s.data(), 2 * n},
+      {},   {segments.data(), 1}, {&decision, 1}};
+  measure_norms(host_stream, u, View<double, Host>(expected.data(), 2),
+                zero::NormSlices{0, 1, n, 1});
+
+  Device device;
+  auto stream = device.stream();
+  GuardedMemory gradients(device, stream, g);
+  GuardedMemory weights(device, stream, w);
+  GuardedMemory states(device, stream, s);
+  GuardedMemory table(device, stream, segments);
+  GuardedMemory decisions(device, stream, std::vector<Decision>{decision});
+  GuardedMemory sums(device, stream, std::vector<double>(2, 0.0));
+  zero::Update<zero::Lamb, float, float, Device> const v{
+      lamb, gradients.read(), weights.view(), states.view(), {}, table.read(), decisions.read()};
+  measure_norms(stream, v, sums.view(), zero::NormSlices{0, 1, n, 1});
+  CHECK(expected[0] > 0);
+  CHECK(same_bits(sums.values(), expected));
+}
+
 TEST_CASE("norms of a tensor of more than 2^31 elements, in two slices and several launches") {
   zero::Lamb const lamb{.weight_decay = 1};
   Device device;
@@ -188,7 +222,8 @@ TEST_CASE("norms of a tensor of more than 2^31 elements, in two slices and sever
   std::vector<double> const found = measured();
   CHECK(found[0] == half + 2 * 8);
   CHECK(found[2] == half + 3 * 8);
-  // From a sum below 2^32 on, a sum of doubles is rounded to 2^-21, and all but five are whole.
+  // Sums below 2^32 are rounded to 2^-21, once for each of the five that are not whole and some
+  // times where they are added up.
   CHECK(std::abs(found[1] - (half + 2 * more)) < 1e-4);
   CHECK(std::abs(found[3] - (half + 3 * more)) < 1e-4);
 }

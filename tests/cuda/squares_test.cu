@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace zero_test {
@@ -30,22 +32,33 @@ double pairwise(std::vector<double> sums) {
 }
 
 /// Tiles of 16,384, in each 1,024 running sums whose neighbours are added until one is left; eight
-/// tiles in order make a group; groups go to 256 running totals in turn, added likewise.
+/// tiles in order make a group.
 template <class T>
-double promised_sum(std::vector<T> const& x) {
-  std::vector<double> groups;
+double group_sum(std::span<T const> x) {
+  double sum = 0;
   for (std::size_t begin = 0; begin < x.size(); begin += 16384) {
     std::vector<double> lanes(1024, 0.0);
     for (std::size_t i = begin; i < std::min(begin + 16384, x.size()); ++i) {
       double const v = static_cast<double>(static_cast<float>(x[i]));
       lanes[i % 1024] += v * v;
     }
-    if (begin / 16384 % 8 == 0) groups.push_back(0.0);
-    groups.back() += pairwise(lanes);
+    sum += pairwise(lanes);
   }
+  return sum;
+}
+/// Groups go to 256 running totals in turn, added as lanes are.
+double sum_of_groups(std::vector<double> const& groups) {
   std::vector<double> totals(256, 0.0);
   for (std::size_t g = 0; g < groups.size(); ++g) totals[g % 256] += groups[g];
   return pairwise(totals);
+}
+template <class T>
+double promised_sum(std::vector<T> const& x) {
+  std::vector<double> groups;
+  for (std::size_t begin = 0; begin < x.size(); begin += 131072)
+    groups.push_back(
+        group_sum(std::span(x).subspan(begin, std::min(std::size_t{131072}, x.size() - begin))));
+  return sum_of_groups(groups);
 }
 
 template <class T>
@@ -82,6 +95,52 @@ TEST_CASE("sums of squares have the promised order, as on the host") {
   check_sums<float>();
   check_sums<bf16>();
   check_sums<fp16>();
+}
+
+TEST_CASE("sums of squares of groups, by one launch and by two, have the promised order") {
+  Device device;
+  auto stream = device.stream();
+  Index const group = 131072;
+  // The same group again and again, each time times another power of two, so that no two sums of
+  // neighbours are alike, and a part of one at the end.
+  std::vector<bf16> const x = as<bf16>(spread_values(group, 7));
+  Index const rest = 3 * 16384 + 192;
+  double const of_group = group_sum(std::span(x));
+  double const of_rest = group_sum(std::span(x).first(zero::at(rest)));
+  for (Index groups : {Index{1024}, Index{1027}, Index{8191}, Index{8192 + 300}}) {
+    Index const n = groups * group + rest;
+    auto memory = device.allocate(n * 2, "test");
+    zero::View<bf16, Device> const all{reinterpret_cast<bf16*>(memory.address()), n};
+    std::vector<double> sums;
+    for (int scale = 0; scale < 3; ++scale) {
+      std::vector<float> scaled;
+      for (bf16 value : x) scaled.push_back(std::ldexp(static_cast<float>(value), scale));
+      GuardedMemory<bf16> one(device, stream, as<bf16>(scaled));
+      for (Index g = scale; g <= groups; g += 3) {
+        Index const size = g < groups ? group : rest;
+        copy(stream, all.sub(g * group, size), one.read().sub(0, size));
+      }
+      stream.synchronize();
+    }
+    for (Index g = 0; g <= groups; ++g)
+      sums.push_back(std::ldexp(g < groups ? of_group : of_rest, 2 * static_cast<int>(g % 3)));
+    GuardedMemory<double> record(device, stream, std::vector<double>{0, 0, 0, 0});
+    for (int again = 0; again < 2; ++again) {  // what a call leaves is what the next one needs
+      add_squares(stream, zero::View<bf16 const, Device>(all), record.view(), Index{2});
+      double const sum = sum_of_groups(sums);
+      CHECK_MESSAGE(record.values() == std::vector<double>{again * sum + sum, 0, 0, 0}, groups);
+    }
+    for (Index where : {Index{5}, n / 2, n - 1}) {
+      auto const value = all.sub(where, 1);
+      initialise(stream, value, zero::Initial::constant(std::numeric_limits<double>::quiet_NaN()),
+                 0, 0, Index{0});
+      GuardedMemory<double> bad(device, stream, std::vector<double>{0, 0, 0, 0});
+      add_squares(stream, zero::View<bf16 const, Device>(all), bad.view(), Index{2});
+      CHECK(std::isnan(bad.values()[0]));
+      CHECK(bad.values()[1] == 3);
+      initialise(stream, value, zero::Initial::constant(0), 0, 0, Index{0});
+    }
+  }
 }
 
 TEST_CASE("sums of squares: the largest mark of what is not finite is kept") {

@@ -115,7 +115,7 @@ check_lengths() {
   lines=$(awk '/^struct / { n = 0; keeps = 0 } { ++n } /num_states/ { keeps = 1 } /^};/ && keeps { print n; exit }' "$file" 2>/dev/null)
   [ ! -f "$file" ] || [ "${lines:-31}" -le 30 ] || echo "$file: an optimizer of ${lines:-no} lines, cap 30"
   lines=$(find include/zero/{step,shard,comm,policy} -type f -exec cat {} + 2>/dev/null | wc -l)
-  [ "$lines" -le 3871 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3871"
+  [ "$lines" -le 3890 ] || echo "step/ + shard/ + comm/ + policy/: $lines lines, cap 3890"
 }
 
 check_licences() {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <zero/step/timeline.hpp>
+
 #include <archetypes/rig.hpp>
 #include <doctest/doctest.h>
 #include <wire/formula.hpp>
@@ -135,7 +137,7 @@ TEST_CASE("a step issues a reduction a unit, a publication a unit and one exchan
   }
 }
 
-TEST_CASE("a residency is one group: an all_gather of its trainable and one of its frozen part") {
+TEST_CASE("without a bucket each residency is a group: its trainable and its frozen part") {
   zero::Units const units = wire::frozen_units();
   for (int prefetch = 0; prefetch <= 3; ++prefetch) {
     for (Index A : {1, 3}) {
@@ -145,40 +147,119 @@ TEST_CASE("a residency is one group: an all_gather of its trainable and one of i
       Recorded const step(setup, 2, A);
       zero::Schedule const schedule = rig::schedule_of(setup);
       Index collectives = 0;
-      std::set<int> openings;  // the visits at which something is fetched
+      Index groups = 0;
       for (int visit : formula::gathering_visits(setup, 2)) {
         zero::Unit const& unit = units[zero::at(schedule[zero::at(visit)].unit)];
-        collectives += formula::padded(unit, true, 2) > 0 ? 1 : 0;
-        collectives += formula::padded(unit, false, 2) > 0 ? 1 : 0;
-        openings.insert(std::max(visit - prefetch, 0));
+        int const parts =
+            (formula::padded(unit, true, 2) > 0) + (formula::padded(unit, false, 2) > 0);
+        collectives += parts;
+        groups += parts > 0;
       }
       Count const gather = step.count("gather");
       CAPTURE(prefetch);
       CHECK(gather.collectives == A * collectives);
-      CHECK(gather.groups == A * static_cast<Index>(openings.size()));
+      CHECK(gather.groups == A * groups);
       CHECK(gather.operations == std::set{Collective::all_gather});
     }
   }
 }
 
-TEST_CASE("with a bucket gathers that run ahead go together, from half the way on") {
+TEST_CASE("with a bucket gathers that run ahead go together") {
   zero::Units units;
   for (int u = 0; u < 20; ++u)
     units.push_back({"u" + std::to_string(u), {wire::tensor("w" + std::to_string(u), {128})}});
   // Forward visits 0 to 19; of the backward ones units 19 to 16 come back within eight visits and
-  // are kept, so that 24 to 39 gather. Opened by visit 0: 0 to 8, with a bucket of two units 0
-  // to 4. Alone: one group a visit, 9 to 19 and 24 to 39. Of any size, at visits 5, 10, 15, ...: 9
-  // to 13, 14 to 18, 19; 24 to 28, 29 to 33, 34 to 38, 39. Two at a time: 5 to 18, 19, 24 to 39.
-  for (auto const [prefetch, bucket, groups] : {std::array<Index, 3>{8, 0, 1 + 11 + 16},
-                                                {8, 1000000, 1 + 3 + 4},
-                                                {8, 256, 1 + 7 + 1 + 8}}) {
+  // are kept, so that 24 to 39 gather: 36 in all. Of any size: nine at once, 9 to 12, 13 to 16, 17
+  // to 19, and four times four. Two at a time: ten pairs, then eight.
+  struct Case {
+    Index bucket, groups;
+  };
+  for (auto const [bucket, groups] :
+       {Case{0, 36}, Case{64, 36}, Case{128, 36}, Case{255, 36}, Case{256, 18}, Case{1000000, 8}}) {
     rig::Setup setup{.units = units, .stage = 3};
-    setup.options.prefetch = static_cast<int>(prefetch);
+    setup.options.prefetch = 8;
     setup.options.bucket = bucket;
     Count const gather = Recorded(setup, 2, 1).count("gather");
     CAPTURE(bucket);
     CHECK(gather.collectives == 36);
     CHECK(gather.groups == groups);
+  }
+}
+
+namespace {
+
+/// A group of gathers as Timeline says it.
+struct Gathered {
+  int visit;               ///< at which it is issued
+  std::vector<int> first;  ///< visits at which its units are used
+  std::vector<Index> sizes;
+};
+
+/// Those of one pass of the first `visits` visits of `sizes.size()` units.
+std::vector<Gathered> gathered(std::vector<Index> const& sizes, Index world,
+                               zero::Options const& options, int visits) {
+  zero::Units units;
+  for (std::size_t u = 0; u < sizes.size(); ++u) {
+    std::string const name = "u" + std::to_string(u);
+    units.push_back({name, {wire::tensor(name + ".w", {sizes[u]}, u % 3 != 1)}});
+  }
+  zero::Layout const layout(units, world);
+  zero::Shares const shares(layout, zero::Facts{true, true, true, 4, 4, false, 2}, options);
+  zero::Timeline const timeline(zero::default_schedule(static_cast<int>(sizes.size())), layout,
+                                shares, options);
+  std::vector<Gathered> result;
+  int next = 0;
+  for (int visit = 0; visit < visits; ++visit) {
+    for (int end; (end = timeline.gather_group(visit, next, visits)) > next;) {
+      Gathered& group = result.emplace_back(Gathered{visit, {}, {}});
+      for (; next < end; ++next) {
+        zero::Residency const& r = timeline.gathers()[zero::at(next)];
+        group.first.push_back(r.first);
+        group.sizes.push_back(layout.elements(r.unit));
+      }
+    }
+  }
+  int used = 0;  // all residencies of the pass, each once, in order
+  for (zero::Residency const& r : timeline.gathers()) used += r.first < visits;
+  CHECK(next == used);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("gathers run up to prefetch visits ahead, and wait for a group as small as its lead") {
+  std::vector<Index> const equal(20, 128);
+  std::vector<Index> mixed;
+  for (int u = 0; u < 20; ++u) mixed.push_back(128 * (1 + u * u % 4));
+  for (auto const& sizes : {equal, mixed}) {
+    for (Index world : {1, 2}) {
+      for (int prefetch = 0; prefetch <= 9; ++prefetch) {
+        for (Index bucket : {0, 64, 128, 255, 256, 512, 1000000}) {
+          for (int visits : {1, 20, 40}) {
+            zero::Options const options{.prefetch = prefetch, .bucket = bucket};
+            bool const fits = world > 1 && bucket >= sizes[0] + sizes[1];  // of two neighbours
+            bool grouped = false;
+            bool late = false;
+            for (Gathered const& g : gathered(sizes, world, options, visits)) {
+              int const lead = g.first.front() - g.visit;
+              CHECK(lead >= 0);
+              CHECK(g.first.back() - g.visit <= prefetch);
+              Index sum = 0;
+              for (Index n : g.sizes) sum += n;
+              CHECK((g.sizes.size() == 1 || sum <= bucket));
+              CHECK((g.visit == 0 || g.sizes.size() == 1 || std::ssize(g.sizes) <= lead));
+              grouped = grouped || g.sizes.size() > 1;
+              late = late || (g.visit > 0 && lead < prefetch);
+            }
+            CAPTURE(prefetch);
+            CAPTURE(bucket);
+            if (!fits) CHECK_FALSE(grouped);
+            if (!fits || prefetch < 3) CHECK_FALSE(late);  // none waits in vain
+            if (fits && prefetch >= 3 && visits == 40) CHECK(grouped);
+          }
+        }
+      }
+    }
   }
 }
 

@@ -81,7 +81,7 @@ inline OffloadOptions offload_options(ResolvedConfig const& config,
 ///
 /// - overlap: overlap_comm, but for null, which is true at every stage.
 /// - bucket, publish_bucket: reduce_bucket_size, allgather_bucket_size, never below the largest
-///   unit, which is reduced and published whole.
+///   unit, which is reduced and published whole. At stage 3 gathers form groups by bucket as well.
 /// - prefetch: as many visits as the largest unit fits into stage3_prefetch_bucket_size; at least
 ///   one where the size is not 0; at most 64, and so few that they and the visit under way stay
 ///   within stage3_max_live_parameters.

@@ -16,8 +16,9 @@ inline constexpr auto sharding = std::to_array<Key>({
         .at_least(0)
         .counts("elements")
         .filled(Auto::hidden_squared)
-        .drives(
-            "Options::bucket: neighbouring units up to so many elements are reduced as one group"),
+        .drives("Options::bucket: neighbouring units up to so many elements are reduced, and at "
+                "stage 3 "
+                "gathered, as one group"),
     whole("zero_optimization.allgather_bucket_size", "500000000")
         .at_least(0)
         .counts("elements")

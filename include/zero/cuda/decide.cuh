@@ -52,7 +52,8 @@ void mark_not_finite(typename D::Stream& stream, View<From const, D> from, View<
 }
 
 /// Replaces the decision with that of this step.
-/// learning_rate: (Index update) -> float, callable on the GPU, copied there
+/// learning_rate: (Index update) -> float, callable on the GPU, copied there; its constants are
+/// kept
 template <class LearningRate, cuda::RunsKernels D>
 void decide(typename D::Stream& stream, View<double const, D> records, View<Decision, D> decision,
             DecisionInputs inputs, LearningRate learning_rate) {

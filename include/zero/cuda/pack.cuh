@@ -83,9 +83,9 @@ __device__ T narrow(float x) {
   }
 }
 
-/// Room for a T in shared memory, where nothing is constructed.
+/// Room for a T where nothing is constructed, as in shared memory.
 template <class T>
-struct Shared {
+struct Room {
   alignas(T) unsigned char bytes[sizeof(T)];
 
   __device__ T& operator*() { return *reinterpret_cast<T*>(bytes); }

@@ -140,8 +140,7 @@ __device__ void receive_sums(SumSlot* slots, int count, double (&sums)[N]) {
   }
 }
 
-/// What a call adds to. One thread does, once all sums are there; it has read before what was
-/// there.
+/// What a call adds to. The thread that adds reads it first, while sums are on their way.
 struct SquaresRecord {
   double* record;
   double mark;
@@ -157,8 +156,9 @@ struct SquaresRecord {
 };
 
 /// The first thread block adds up, while sums come: what is left to add when the last one has come
-/// is little. It alone waits, so that the others need room for one block beside it. Every other
-/// block leaves the sum of its tiles, the tiles in order. Bytes an element: sizeof(T) read.
+/// is little. It alone of its launch waits: the others need room for one block beside those that
+/// wait, one a stream, as every GPU has for some streams. Every other block leaves the sum of its
+/// tiles, the tiles in order. Bytes an element: sizeof(T) read.
 /// @tparam Tiles of a thread block: 1, or those of a group
 /// @param first, last launch of a call
 template <class T, int Tiles>

@@ -41,7 +41,9 @@ class Event {
     if (handle_ != nullptr) ignore(cudaEventDestroy(handle_));
   }
 
-  cudaEvent_t native() const { return handle_; }  ///< stays this object's; null where it has none
+  /// Stays this object's; null where it has none. To wait for and to ask: only Stream::record
+  /// records it.
+  cudaEvent_t native() const { return handle_; }
 
  private:
   friend class Stream;
@@ -78,7 +80,7 @@ using Watchers = std::vector<std::weak_ptr<Watcher>>;
 class Stream {
  public:
   using Event = cuda::Event;  ///< what it records and waits for
-  /// What the kernels of one stream need: 8,192 sums of tiles or groups, and 256 of those. Checked
+  /// What the kernels of one stream need: 8,192 sums on their way and 256 running totals. Checked
   /// where they are.
   static constexpr Index workspace_bytes = Index{264} * 256;
 
@@ -142,8 +144,8 @@ class Stream {
     ignore(status);
     if (failed_ == cudaSuccess) failed_ = status;
   }
-  /// What is enqueued from now on runs after the event's record; the host goes on. Behind its own
-  /// record a stream is already: nothing is enqueued then. @throws Failure
+  /// What is enqueued from now on runs after the event's record; the host goes on. Nothing is
+  /// enqueued where this stream has recorded the event itself. @throws Failure
   void wait(Event const& event) {
     if (event.native() == nullptr) return;
     if (captured_ != nullptr) {

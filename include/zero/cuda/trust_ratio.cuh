@@ -77,7 +77,7 @@ template <class O, class G, class P>
 __global__ void __launch_bounds__(block_threads)
     norms_kernel(UpdateArguments<O, G, P> u, NormSlices slices, SquaresWorkspace* workspace,
                  double* sums, Index first_tile) {
-  __shared__ Shared<NormStretch> shared_stretch;
+  __shared__ Room<NormStretch> shared_stretch;
   NormStretch& mine = *shared_stretch;
   __shared__ bool found;
   __shared__ float values[2][norm_tile];
@@ -140,7 +140,7 @@ void measure_norms(typename D::Stream& stream, Update<O, G, P, D> u, View<double
   auto arguments = cuda::detail::update_arguments(u, "measure_norms");
   auto* const workspace = reinterpret_cast<cuda::detail::SquaresWorkspace*>(
       stream.workspace(Index{sizeof(cuda::detail::SquaresWorkspace)}));
-  // Each stretch may end with a tile that is not whole; blocks beyond the last tile leave zeros.
+  // Each stretch may end with a tile that is not whole. Blocks behind the last tile send nothing.
   Index const most = arguments.n / cuda::detail::norm_tile + slices.count * u.segments.size();
   for (Index first = 0; first < most; first += norm_tiles) {
     Index const count = std::min<Index>(norm_tiles, most - first);

@@ -117,15 +117,15 @@ struct UpdatePack {
   using Storage = StorageOf<P>;
   static constexpr int held = O::num_states > 0 ? O::num_states : 1;
 
-  Pack<G, update_width> read_gradients;
+  Pack<G, update_width> stored_gradients;
   float gradients[update_width];  // the same, once arithmetic() was called
   Pack<typename Storage::Master, update_width> weights;
   Pack<typename Storage::State, update_width> states[held];
   Pack<typename Storage::Parameter, update_width> rounded;
 
-  /// Waits for nothing.
+  /// Asks for elements [i, i + update_width) of all arrays, and waits for none.
   __device__ void read(UpdateArguments<O, G, P> const& u, Index i) {
-    read_gradients = load<update_width>(u.gradients + i);
+    stored_gradients = load<update_width>(u.gradients + i);
     weights = load<update_width>(static_cast<typename Storage::Master const*>(u.weights) + i);
     if constexpr (Storage::splits)
       rounded = load<update_width>(static_cast<typename Storage::Parameter const*>(u.rounded) + i);
@@ -144,7 +144,7 @@ struct UpdatePack {
     segment.begin -= i;
     segment.end -= i;
 #pragma unroll
-    for (int e = 0; e < update_width; ++e) gradients[e] = widen(read_gradients.x[e]);
+    for (int e = 0; e < update_width; ++e) gradients[e] = widen(stored_gradients.x[e]);
     typename Storage::Parameter* parameters = nullptr;
     if constexpr (Storage::splits) parameters = rounded.x;
     return {optimizer,
@@ -175,19 +175,22 @@ struct UpdatePack {
 };
 
 /// Called by a whole thread block. The optimizer's constants are those that the decision keeps;
-/// where it keeps none of this update, one thread makes them.
+/// where it keeps none of this update, one thread makes them. On a skip they are zeros.
 template <class O>
 __device__ UpdateConstants<O> update_constants(O const& optimizer, Decision const& d) {
   using OfOptimizer = typename UpdateConstants<O>::OfOptimizer;
-  __shared__ Shared<OfOptimizer> made;
-  Shared<OfOptimizer> kept;
+  static_assert(std::is_trivially_copyable_v<OfOptimizer>,
+                "an optimizer's constants must be trivially copyable to be used on a GPU");
+  __shared__ Room<OfOptimizer> made;
+  Room<OfOptimizer> kept = {};
   bool keeps = false;
   if constexpr (KeptConstants::keeps<OfOptimizer>) {
-    keeps = d.constants.update == d.updates;
+    keeps = d.updates > 0 && d.constants.update == d.updates;
     std::memcpy(kept.bytes, d.constants.words, sizeof(OfOptimizer));
   }
   if (!keeps && d.skip == 0) {
-    if (threadIdx.x == 0) *made = optimizer.constants(d.updates);
+    // Optimizers count from 1; a decision that nobody has made says 0.
+    if (threadIdx.x == 0) *made = optimizer.constants(d.updates > 0 ? d.updates : 1);
     __syncthreads();
     std::memcpy(kept.bytes, made.bytes, sizeof(OfOptimizer));
   }
@@ -195,8 +198,8 @@ __device__ UpdateConstants<O> update_constants(O const& optimizer, Decision cons
 }
 
 /// Bytes an element, S states of size s, master of size m: sizeof(G) + m + S s read, m + S s +
-/// sizeof(parameter) written; AdamW with 16-bit gradients and parameters: 28. All reads are under
-/// way before the first is waited for.
+/// sizeof(parameter) written; AdamW with 16-bit gradients and parameters: 28. With up
+/// to 32 segments all reads are under way before the first is waited for.
 template <class O, class G, class P>
 __global__ void __launch_bounds__(block_threads) update_kernel(UpdateArguments<O, G, P> u) {
   Index const i = Index{blockIdx.x} * update_taken + Index{threadIdx.x} * update_width;

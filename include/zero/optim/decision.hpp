@@ -27,7 +27,9 @@ enum class SkipCause : std::int32_t {
 };
 
 /// What an optimizer's formula needs of an update's number alone, made with the decision: once a
-/// step, where a thread block of each update would make it again. Larger ones are not kept.
+/// step, where every thread block of every update would make it again. Constants of more than four
+/// words are not kept. Kernels of GPUs read them; updates on the host make their own.
+/// @pre a decision is used in updates of the optimizer that it was made for, as its rate is
 struct KeptConstants {
   static constexpr std::size_t room = 4;  ///< words
   Index update = 0;                       ///< the number of which they are; 0: none are kept
@@ -39,6 +41,8 @@ struct KeptConstants {
                                 sizeof(Constants) <= room * sizeof(std::uint64_t) &&
                                 alignof(Constants) <= alignof(std::uint64_t);
   /// Keeps those of update t, where they are kept.
+  /// @param t from 1
+  /// @tparam Constants of the optimizer
   template <class Constants>
   ZERO_HOST_DEVICE void keep(Index t, Constants const& constants) {
     if constexpr (keeps<Constants>) {

@@ -85,7 +85,7 @@ struct Update {
   View<typename Storage::Parameter, D> rounded;
   View<Segment const, D>
       segments;  ///< cover the n elements without padding between them that is not zero
-  View<Decision const, D> decision;  ///< [1]
+  View<Decision const, D> decision;  ///< [1], made for this optimizer
   std::uint64_t seed = 0;            ///< of the noise that rounds 16-bit states
   NormsOf<O, D> norms{};             ///< of whole tensors, for trust ratios
 };

@@ -36,8 +36,8 @@ struct Options {
   /// stream, where nothing runs beside them. The same bits.
   bool overlap = true;
   /// Elements up to which the reductions of neighbouring units, which their gradients wait for, are
-  /// launched as one group, and gathers that run ahead; a unit larger than this, and every unit at
-  /// 0, is launched alone.
+  /// launched as one group, and stage 3's gathers with a prefetch of 3 and more; a unit larger than
+  /// this, and every unit at 0, is launched alone.
   Index bucket = 0;
   /// The same of publications; unset: `bucket`.
   std::optional<Index> publish_bucket{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Phase 1, gather: full parameters for a visit. Where parameters are replicated this is a view.
-// Where they are sharded, slices are gathered `prefetch` visits ahead on a stream and channel of
-// their own, into coloured slots.
+// Where they are sharded, slices are gathered up to `prefetch` visits ahead on a stream and channel
+// of their own, into coloured slots.
 
 #include <zero/step/context.hpp>
 
@@ -10,7 +10,7 @@ namespace zero {
 
 /// Gives visits the slot that holds their unit's full parameters.
 /// Communication: for each residency whose first visit comes near, one all_gather of the trainable
-/// and one of the frozen part, as one group; with Options::bucket those of several up to its size.
+/// and one of the frozen part; grouped as Timeline::gather_group says.
 /// @tparam X a Context
 template <class X>
 class Gather {
@@ -47,24 +47,12 @@ class Gather {
   /// rank, whatever its model does, so that collectives pair up.
   void ahead(int visit) {
     if constexpr (X::Sharding::shards_parameters) {
-      auto const& all = context_.timeline.gathers();
-      int const prefetch = context_.timeline.prefetch();
-      Index bucket = context_.options.bucket;
-      auto const within = [&](int ahead) {
-        int const until = std::min(visit + ahead, visits_ - 1);
-        return next_ < static_cast<int>(all.size()) && all[at(next_)].first <= until;
-      };
-      // What goes together waits for one another half the way.
-      int const due = bucket > 0 ? (prefetch + 1) / 2 : prefetch;
-      if (!within(due)) return;
-      PhaseTimer const timer(context_.seconds.gather);
-      Group<C> group(communicator_);
-      while (within(prefetch)) {
-        bucket -= context_.layout.elements(all[at(next_)].unit);
-        if (bucket < 0 && !within(due)) break;
-        fetch(next_++);
+      for (int end; (end = context_.timeline.gather_group(visit, next_, visits_)) > next_;) {
+        PhaseTimer const timer(context_.seconds.gather);
+        Group<C> group(communicator_);
+        while (next_ < end) fetch(next_++);
+        launch(group);
       }
-      launch(group);
     }
   }
 

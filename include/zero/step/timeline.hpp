@@ -2,7 +2,7 @@
 #pragma once
 // What is communicated at which visit. A function of schedule, layout, shares and options, equal on
 // every rank, so that collectives are issued in one total order whatever a rank's own model does:
-// when visit i opens, first the gathers of what is used up to `prefetch` visits later, then the
+// when visit i opens, first gathers of what is used up to `prefetch` visits later, then the
 // reductions that are due after visit i.
 
 #include <zero/device/residency.hpp>
@@ -38,6 +38,19 @@ class Timeline {
 
   /// Stretches for which units are gathered, in order of their first visit.
   std::vector<Residency> const& gathers() const { return gathers_; }
+  /// When `visit` opens in a pass of the schedule's first `visits` visits, residencies [next, end)
+  /// are gathered as one group; end == next: nothing is due. A group holds what is used up to
+  /// `prefetch` visits later, and up to Options::bucket elements, padding and frozen ones included.
+  /// One that may still grow waits until its first use is prefetch / 2 + 1 visits away: then it is
+  /// needed in no fewer visits than it has units.
+  int gather_group(int visit, int next, int visits) const {
+    if (next == static_cast<int>(gathers_.size())) return next;
+    int const largest = gather_groups_[at(next)];
+    int const until = std::min(visit + prefetch_, visits - 1);
+    int end = next;
+    while (end < largest && gathers_[at(end)].first <= until) ++end;
+    return end < largest && gathers_[at(next)].first > visit + prefetch_ / 2 + 1 ? next : end;
+  }
   /// The residency that a visit uses, or -1 where the unit is not gathered.
   int gather_of(int visit) const { return gather_of_[at(visit)]; }
   std::vector<Index> const& gather_slots() const { return gather_slots_; }  ///< elements of each
@@ -74,6 +87,14 @@ class Timeline {
       gather_of_[at(i)] = r;
     }
     gather_slots_ = colour(gathers_, prefetch_, [&](int u) { return layout.elements(u); });
+    auto const n = [&](int r) { return layout.elements(gathers_[at(r)].unit); };
+    int const all = static_cast<int>(gathers_.size());
+    for (int begin = 0; begin < all; ++begin) {
+      int end = begin + 1;
+      Index left = shares.alone() ? 0 : options.bucket - n(begin);
+      for (; end < std::min(all, begin + prefetch_ + 1) && left >= n(end); ++end) left -= n(end);
+      gather_groups_.push_back(end);
+    }
   }
 
   void plan_flushes(Layout const& layout, Options const& options) {
@@ -121,6 +142,7 @@ class Timeline {
   int forward_visits_ = 0;
   std::vector<Residency> gathers_;
   std::vector<int> gather_of_;
+  std::vector<int> gather_groups_;  // [residency], the end of the largest group that it begins
   std::vector<Index> gather_slots_;
   std::vector<Flush> flushes_;
   std::vector<int> last_backward_;
