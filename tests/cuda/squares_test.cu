@@ -128,7 +128,8 @@ TEST_CASE("sums of squares of groups, by one launch and by two, have the promise
     for (int again = 0; again < 2; ++again) {  // what a call leaves is what the next one needs
       add_squares(stream, zero::View<bf16 const, Device>(all), record.view(), Index{2});
       double const sum = sum_of_groups(sums);
-      CHECK_MESSAGE(record.values() == std::vector<double>{again * sum + sum, 0, 0, 0}, groups);
+      std::vector<double> const expected{again * sum + sum, 0, 0, 0};
+      CHECK_MESSAGE(record.values() == expected, groups);
     }
     for (Index where : {Index{5}, n / 2, n - 1}) {
       auto const value = all.sub(where, 1);

@@ -171,7 +171,7 @@ TEST_CASE("initial weights are the host's, normal ones up to a unit in the last 
   CHECK(wrong == 0);
   // Both are made in double with errors of at most 2^-49 of their size, so that two of 2^-24 /
   // 2^-49 may be rounded to another float.
-  CHECK(apart << 24 <= elements);
+  CHECK(apart * (Index{1} << 24) <= elements);
   CHECK((host.hash == whole.hash) == (apart == 0));
 }
 
