@@ -18,7 +18,8 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 # several_ranks.sh), and becomes the program.
 process='
 if [ "$RANK" = 0 ]; then
-  if (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; then echo "MASTER_PORT is held"; else echo "MASTER_PORT is free"; fi
+  if (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; then state=held; else state=free; fi
+  echo "MASTER_PORT is $state, at $MASTER_ADDR:$MASTER_PORT"
 fi
 [ "$WORLD_SIZE" = 1 ] || export NCCL_HOSTID=host$RANK NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_NVLS_ENABLE=0
 exec "$@"'
@@ -30,7 +31,7 @@ run() {
   # shellcheck disable=SC2086
   timeout 120 torchrun $rendezvous --nproc_per_node "$processes" --no_python bash -c "$process" bash "$program" --device cuda \
     --steps 40 --batch 4 --layers 2 --width 64 --heads 2 --context 64 --text "$folder/text" --json "$@" \
-    >"$folder/output" 2>"$folder/error" || { echo "$name ended with $?"; tail -n 40 "$folder/output" "$folder/error"; exit 1; }
+    >"$folder/output" 2>"$folder/error" || { echo "$name ended with $?"; tail -n 20 "$folder/output"; head -n 30 "$folder/error"; exit 1; }
   local lines first last
   lines=$(grep '"parameters_hash"' "$folder/output")
   echo "$name: $(grep '^MASTER_PORT' "$folder/output"): $lines"
