@@ -81,11 +81,12 @@ __global__ void __launch_bounds__(block_threads)
   NormStretch& mine = *shared_stretch;
   __shared__ bool found;
   __shared__ float values[2][norm_tile];
+  SumSlot* const slots = workspace->slots;
   int const thread = static_cast<int>(threadIdx.x);
   UpdateConstants<O> const step = update_constants(u.optimizer, *u.decision);
   if (step.skip) return;
   if (blockIdx.x == 0) {
-    add_norms(u, slices, workspace->slots, sums, first_tile);
+    add_norms(u, slices, slots, sums, first_tile);
     return;
   }
   Index const tile = first_tile + Index{blockIdx.x} - 1;
@@ -123,8 +124,7 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll
   for (int apart = norm_lanes / 2; apart > 0; apart /= 2)
     sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffu, sum, apart, norm_lanes));
-  if (thread % norm_lanes == 0)
-    send_sum(workspace->slots + which * norm_tiles + blockIdx.x - 1, sum);
+  if (thread % norm_lanes == 0) send_sum(slots + which * norm_tiles + blockIdx.x - 1, sum);
 }
 
 }  // namespace cuda::detail

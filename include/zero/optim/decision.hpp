@@ -42,7 +42,7 @@ struct KeptConstants {
                                 alignof(Constants) <= alignof(std::uint64_t);
   /// Keeps those of update t, where they are kept.
   /// @param t from 1
-  /// @tparam Constants of the optimizer
+  /// @param constants of the optimizer in that update
   template <class Constants>
   ZERO_HOST_DEVICE void keep(Index t, Constants const& constants) {
     if constexpr (keeps<Constants>) {
