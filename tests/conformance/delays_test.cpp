@@ -35,7 +35,7 @@ std::vector<LateSettings> paces() {
 template <int Stage>
 void check_paces() {
   zero::Options const one{.clip = 1.0f};
-  zero::Options const two{.accumulation = 2, .clip = 1.0f, .prefetch = 2, .bucket = 400};
+  zero::Options const two{.accumulation = 2, .clip = 1.0f, .prefetch = 3, .bucket = 800};
   for (zero::Options const& options : {one, two}) {
     for (int world : {1, 3}) {
       CAPTURE(world);
